@@ -264,7 +264,7 @@ class Capabilities:
         self._check()
 
     def _check(self) -> None:
-        unknown = self.features - FEATURES
+        unknown = set(self.features) - FEATURES
         _require(not unknown, f"unknown features {sorted(unknown)}; known: {sorted(FEATURES)}")
         unknown = set(self.limits) - LIMITS
         _require(not unknown, f"unknown limits {sorted(unknown)}; known: {sorted(LIMITS)}")
