@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from functools import lru_cache
-from typing import Any, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import Any
 
 from .core import Block, Op, Value
 from .location import Location
@@ -16,9 +17,12 @@ from .types import DType, Type, elem_of
 class Builder:
     """Appends ops to a block.
 
-    `b.add(x, y)` appends an `add` and returns its result: a Value, a tuple of them for several results, None for
-    none. Operands are positional in declared order, variadic ones as a sequence; optional ones may be given by name.
-    Attributes are given by name, regions by `regions=[...]`. Raises IRError if the op is not well formed.
+    `b.add(x, y)` appends an `add` and returns its result: a Value, a tuple of them for several
+    results, None for
+    none. Operands are positional in declared order, variadic ones as a sequence; optional ones
+    may be given by name.
+    Attributes are given by name, regions by `regions=[...]`. Raises IRError if the op is not well
+    formed.
     """
 
     def __init__(self, block: Block | None = None, loc: Location | None = None) -> None:
@@ -90,9 +94,11 @@ class Builder:
 _ALWAYS_TUPLE = frozenset({"for", "while", "if", "reduce", "scan", "call"})
 
 
-@lru_cache(maxsize=None)
+@cache
 def _method(name: str) -> Callable[..., Any] | None:
-    """The builder method of an op; a trailing underscore avoids Python's keywords (and_, or_, not_, assert_)."""
+    """The builder method of an op; a trailing underscore avoids Python's keywords (and_, or_,
+    not_, assert_).
+    """
     op = name[:-1] if name.endswith("_") else name
     if op not in OPS:
         return None

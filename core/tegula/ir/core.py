@@ -1,12 +1,14 @@
 """Values, operations, blocks, functions and modules.
 
-The IR is SSA with structured control flow. A region is one block; blocks carry arguments. Passes treat the IR as
+The IR is SSA with structured control flow. A region is one block; blocks carry arguments. Passes
+treat the IR as
 immutable: they build a new function from an old one through a `Cloner`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Literal, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 from .location import Location
 from .types import Type
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 class Value:
     """An SSA value: a type and, for dumps, an optional name."""
 
-    __slots__ = ("type", "name", "owner")
+    __slots__ = ("name", "owner", "type")
 
     def __init__(self, type: Type, name: str | None = None) -> None:
         self.type = type
@@ -31,9 +33,11 @@ class Value:
 
 
 class Op:
-    """One operation. Operands are flat; `segments` counts how many belong to each declared operand."""
+    """One operation. Operands are flat; `segments` counts how many belong to each declared
+    operand.
+    """
 
-    __slots__ = ("opdef", "operands", "segments", "attrs", "regions", "results", "loc")
+    __slots__ = ("attrs", "loc", "opdef", "operands", "regions", "results", "segments")
 
     def __init__(
         self,
@@ -108,9 +112,11 @@ class Block:
 
 
 class Function:
-    """A kernel or a device function. `body.args` are the parameters, `arg_attrs` what is known of each."""
+    """A kernel or a device function. `body.args` are the parameters, `arg_attrs` what is known of
+    each.
+    """
 
-    __slots__ = ("name", "kind", "body", "result_types", "arg_attrs", "attrs")
+    __slots__ = ("arg_attrs", "attrs", "body", "kind", "name", "result_types")
 
     def __init__(
         self,
@@ -136,7 +142,7 @@ class Function:
 class Module:
     """Functions by name, in order, and module-wide attributes."""
 
-    __slots__ = ("functions", "attrs")
+    __slots__ = ("attrs", "functions")
 
     def __init__(
         self, functions: Iterable[Function] = (), attrs: Mapping[str, Any] | None = None
@@ -160,8 +166,10 @@ Hook = Callable[[Op, "Cloner"], "Sequence[Value] | None"]
 class Cloner:
     """Copies blocks through a value map.
 
-    `hook(op, cloner)` may replace an op: it returns the new values of the op's results (an empty sequence drops an
-    op without results), or None to copy the op. Ops that a hook makes go to `cloner.out`, the block being filled.
+    `hook(op, cloner)` may replace an op: it returns the new values of the op's results (an empty
+    sequence drops an
+    op without results), or None to copy the op. Ops that a hook makes go to `cloner.out`, the
+    block being filled.
     `changed` is set when a hook replaced anything.
     """
 

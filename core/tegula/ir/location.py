@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 
 class Location(NamedTuple):
-    """A place in a kernel's source: file, 1-based line, 0-based column, and where it was inlined from."""
+    """A place in a kernel's source: file, 1-based line, 0-based column, and where it was inlined
+    from.
+    """
 
     file: str
     line: int

@@ -9,16 +9,20 @@ A declaration is a class in `tegula.ir.ops` under the decorator `@op(...)`:
         infer = same_type
         def evaluate(op, lhs, rhs): return lhs + rhs
 
-`operands` is a list of names; `name?` may be left out, `name*` stands for any number. `attrs` gives names with
-defaults (`REQUIRED` where there is none). `regions` names the blocks. `infer(op)` returns the result types or raises
-`IRError`: verifying an op is running it again. `evaluate(op, *operands)` is the op's meaning on numpy arrays: the
+`operands` is a list of names; `name?` may be left out, `name*` stands for any number. `attrs`
+gives names with
+defaults (`REQUIRED` where there is none). `regions` names the blocks. `infer(op)` returns the
+result types or raises
+`IRError`: verifying an op is running it again. `evaluate(op, *operands)` is the op's meaning on
+numpy arrays: the
 interpreter, the constant folder and the tests' oracle all run it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from .types import Type
 

@@ -11,7 +11,8 @@ _COMBINES = {"add": "add", "mul": "mul", "and": "and", "or": "or", "xor": "xor"}
 
 
 def combine_kind(block: Block) -> str | None:
-    """What a one-value combine region does: add, mul, max, min, maxnan, minnan, and, or, xor; None if it is more.
+    """What a one-value combine region does: add, mul, max, min, maxnan, minnan, and, or, xor;
+    None if it is more.
 
     `max` and `min` ignore NaN, `maxnan` and `minnan` propagate it.
     """

@@ -7,7 +7,7 @@ from typing import Any
 
 from .core import Block, Function, Module, Op, Value
 from .location import Location
-from .types import DType, Descriptor, Pointer, Tile
+from .types import Descriptor, DType, Pointer, Tile
 
 IMPLIED = ("type", "types")
 """Attributes that repeat the result types; the text has them once, after the colon."""
@@ -107,10 +107,12 @@ class _Printer:
         operands = self.operands(op)
         if operands:
             text += " " + ", ".join(operands)
+        defaults = op.opdef.attrs
         shown = {
-            k: v for k, v in op.attrs.items()
-            if k not in IMPLIED and not (type(v) is type(op.opdef.attrs.get(k)) and v == op.opdef.attrs[k])
-        }  # fmt: skip
+            k: v
+            for k, v in op.attrs.items()
+            if k not in IMPLIED and not (type(v) is type(defaults.get(k)) and v == defaults[k])
+        }
         if shown:
             text += " " + _attrs(shown)
         if op.results:

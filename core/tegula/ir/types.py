@@ -1,15 +1,16 @@
 """Types of tile IR: scalars, pointers, tiles and tensor descriptors.
 
-All types are immutable and interned, so `==` is identity in the common case and they may be dictionary keys.
+All types are immutable and interned, so `==` is identity in the common case and they may be
+dictionary keys.
 No type assumes that a dimension is a power of two; a dimension may be 0.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from math import prod
-from typing import TYPE_CHECKING, Literal, Union
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     import numpy as np
@@ -148,25 +149,25 @@ class Descriptor(_Interned):
     __repr__ = __str__
 
 
-Type = Union[DType, Pointer, Tile, Descriptor]
-ScalarType = Union[DType, Pointer]
+Type = DType | Pointer | Tile | Descriptor
+ScalarType = DType | Pointer
 
 
-def _intern(cls: type) -> None:
+def _intern(cls: Any) -> None:
     """Make `cls(...)` return one object per distinct set of arguments.
 
     Types compare by identity, which keeps the checks of the verifier and the frontend cheap.
     """
     make = cls.__new__
 
-    @lru_cache(maxsize=None)
+    @cache
     def build(*key: object) -> object:
         self = make(cls)
-        for name, value in zip(cls.__dataclass_fields__, key):  # type: ignore[attr-defined]
+        for name, value in zip(cls.__dataclass_fields__, key):
             object.__setattr__(self, name, value)
         return self
 
-    fields = list(cls.__dataclass_fields__.values())  # type: ignore[attr-defined]
+    fields = list(cls.__dataclass_fields__.values())
 
     def new(klass: type, *args: object, **kwargs: object) -> object:
         key = list(args)
@@ -176,12 +177,12 @@ def _intern(cls: type) -> None:
             raise TypeError(f"{cls.__name__} has no field {next(iter(kwargs))!r}")
         return build(*(tuple(k) if isinstance(k, list) else k for k in key))
 
-    cls.__new__ = new  # type: ignore[method-assign,assignment]
-    cls.__init__ = lambda self, *args, **kwargs: None  # type: ignore[misc]
-    cls.__reduce__ = lambda self: (  # type: ignore[assignment,method-assign]
-        cls,
-        tuple(getattr(self, f.name) for f in fields),
-    )
+    def reduce(self: Any) -> tuple[Any, tuple[object, ...]]:
+        return cls, tuple(getattr(self, f.name) for f in fields)
+
+    cls.__new__ = new
+    cls.__init__ = lambda self, *args, **kwargs: None
+    cls.__reduce__ = reduce
 
 
 for _cls in (Pointer, Tile, Descriptor):
@@ -229,7 +230,7 @@ def broadcast_shapes(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(out)
 
 
-@lru_cache(maxsize=None)
+@cache
 def numpy_dtype(t: DType) -> np.dtype:
     """The numpy dtype that holds one element (bfloat16 and the fp8 kinds come from ml_dtypes).
 

@@ -8,10 +8,27 @@ import numpy as np
 
 from ..opdef import REQUIRED, check, op
 from ..types import (
-    DType, Descriptor, Pointer, Type, elem_of, i1, i64, numpy_dtype, shape_of, u64, with_elem,
+    Descriptor,
+    DType,
+    Pointer,
+    Type,
+    elem_of,
+    i1,
+    i64,
+    numpy_dtype,
+    shape_of,
+    u64,
+    with_elem,
 )  # fmt: skip
 from .rules import (
-    in_f32, math_float, result_dtype, same_float, same_int, same_type, types_of, via_f64,
+    in_f32,
+    math_float,
+    result_dtype,
+    same_float,
+    same_int,
+    same_type,
+    types_of,
+    via_f64,
 )  # fmt: skip
 
 if TYPE_CHECKING:
@@ -25,7 +42,9 @@ NAN_RULES = ("ignore", "propagate")
 
 @op("constant", traits="pure elementwise")
 class Constant:
-    """A number, or a tile filled with one. `value` is an int, float or bool; `type` the result type."""
+    """A number, or a tile filled with one. `value` is an int, float or bool; `type` the result
+    type.
+    """
 
     attrs = {"value": REQUIRED, "type": REQUIRED}
 
@@ -207,7 +226,9 @@ class Shl:
 
 @op("shr", traits=BINARY)
 class Shr:
-    """Shift right, arithmetic iff signed. An amount out of range gives 0, or the sign for a negative lhs."""
+    """Shift right, arithmetic iff signed. An amount out of range gives 0, or the sign for a
+    negative lhs.
+    """
 
     operands = "lhs rhs"
     infer = same_int
@@ -280,7 +301,8 @@ class Fma:
     def evaluate(op: Op, a: Any, b: Any, c: Any) -> Any:
         wide = np.longdouble if np.asarray(a).dtype == np.float64 else np.float64
         a, b, c = (np.asarray(x).astype(wide) for x in (a, b, c))
-        # The product of two f32 is exact in f64; rounding the sum to odd keeps the final rounding right.
+        # The product of two f32 is exact in f64; rounding the sum to odd keeps the final rounding
+        # right.
         return np.asarray(_round_to_odd_sum(a * b, c)).astype(result_dtype(op))[()]
 
 
@@ -299,7 +321,9 @@ def _round_to_odd_sum(p: Any, c: Any) -> Any:
 
 @op("cmp", traits=BINARY)
 class Cmp:
-    """Comparison to i1 by `pred`: eq ne lt le gt ge. With a NaN all are false but ne. Works on pointers."""
+    """Comparison to i1 by `pred`: eq ne lt le gt ge. With a NaN all are false but ne. Works on
+    pointers.
+    """
 
     operands = "lhs rhs"
     attrs = {"pred": REQUIRED}
@@ -359,8 +383,10 @@ def _round_toward_zero(x: Any, to: np.dtype) -> Any:
 class Cast:
     """Convert the element type to `to`.
 
-    Floats narrow by `rounding` (rtne, rtz). Float to integer truncates, saturates and takes NaN to 0; to i1 is
-    x != 0. Integers wrap or extend by the source's sign. Pointers convert from and to i64 and u64, and to other
+    Floats narrow by `rounding` (rtne, rtz). Float to integer truncates, saturates and takes NaN
+    to 0; to i1 is
+    x != 0. Integers wrap or extend by the source's sign. Pointers convert from and to i64 and
+    u64, and to other
     pointers.
     """
 
@@ -375,8 +401,8 @@ class Cast:
         source = elem_of(t)
         if isinstance(source, Pointer) or isinstance(to, Pointer):
             other = to if isinstance(source, Pointer) else source
-            check(isinstance(other, Pointer) or other in (i64, u64, i1) and (other is not i1 or other is to),
-                  f"a pointer converts from and to i64 and u64 only, not {other}")  # fmt: skip
+            to_or_from = isinstance(other, Pointer) or other in (i64, u64) or to is i1
+            check(to_or_from, f"a pointer converts from and to i64 and u64 only, not {other}")
         return [with_elem(t, to)]
 
     def evaluate(op: Op, x: Any) -> Any:
@@ -441,10 +467,10 @@ for _name, _doc, _f in (
     ("rsqrt", "Reciprocal square root. out = 1 / sqrt(x).", lambda x: 1 / np.sqrt(x)),
 ):
     _declare_math(_name, _doc, _f)
-for _name, _doc, _f in (
+for _name, _doc, _g in (
     ("floor", "Largest integer not above x.", np.floor),
     ("ceil", "Smallest integer not below x.", np.ceil),
     ("trunc", "x without its fraction.", np.trunc),
     ("rint", "Nearest integer, ties to even.", np.rint),
 ):
-    _declare_math(_name, _doc, _f, any_float=True)
+    _declare_math(_name, _doc, _g, any_float=True)

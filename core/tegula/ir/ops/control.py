@@ -25,9 +25,11 @@ def _takes(block: Block, types: list[Type], what: str) -> None:
 
 @op("for")
 class For:
-    """Counted loop: iv = lb, lb + step, ... while iv < ub (iv > ub for a negative step); a zero step runs never.
+    """Counted loop: iv = lb, lb + step, ... while iv < ub (iv > ub for a negative step); a zero
+    step runs never.
 
-    The block takes the counter and the carried values and yields their next ones; the results are the last ones.
+    The block takes the counter and the carried values and yields their next ones; the results are
+    the last ones.
     """
 
     operands = "lb ub step inits*"
@@ -49,8 +51,10 @@ class For:
 
 @op("while")
 class While:
-    """Loop: `before` takes the carried values and ends in condition(flag, values); while the flag holds, `after` runs
-    on those values and yields the next carried ones. The results are the values that came with a false flag."""
+    """Loop: `before` takes the carried values and ends in condition(flag, values); while the flag
+    holds, `after` runs
+    on those values and yields the next carried ones. The results are the values that came with a
+    false flag."""
 
     operands = "inits*"
     regions = "before after"

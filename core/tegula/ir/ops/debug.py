@@ -51,7 +51,9 @@ class Assume:
 
 @op("hint", traits="pure")
 class Hint:
-    """The value itself, with a promise per dimension: multiple_of, max_contiguous or max_constancy."""
+    """The value itself, with a promise per dimension: multiple_of, max_contiguous or
+    max_constancy.
+    """
 
     operands = "x"
     attrs = {"kind": REQUIRED, "values": REQUIRED}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..opdef import REQUIRED, check, op
-from ..types import DType, Descriptor, Pointer, Tile, Type, elem_of, shape_of, with_elem
+from ..types import Descriptor, DType, Pointer, Tile, Type, elem_of, shape_of, with_elem
 from .rules import mask_matches, pointee, scalar_elem, types_of
 
 if TYPE_CHECKING:
@@ -53,7 +53,9 @@ def _check_mask(op: Op) -> None:
 
 @op("load", effects="read")
 class Load:
-    """Read through pointers. Masked-off elements touch no memory and give `other`, or 0 without one."""
+    """Read through pointers. Masked-off elements touch no memory and give `other`, or 0 without
+    one.
+    """
 
     operands = "ptr mask? other?"
     attrs = {"cache": "", "evict": "", "volatile": False}

@@ -25,8 +25,8 @@ def _sources(op: Op) -> tuple[tuple[int, ...], list[DType]]:
     axis_in(op.attrs["axis"], len(shape), op.name)
     elems = [scalar_elem(t, f"the operands of {op.name}") for t in tiles]
     (body,) = op.regions
-    check([a.type for a in body.args] == elems * 2,
-          f"the combine region of {op.name} takes {elems * 2}, not {[a.type for a in body.args]}")  # fmt: skip
+    taken = [a.type for a in body.args]
+    check(taken == elems * 2, f"the combine region of {op.name} takes {elems * 2}, not {taken}")
     check(
         bool(body.ops) and body.terminator.name == "yield",
         f"the combine region of {op.name} must yield",
@@ -38,7 +38,8 @@ def _sources(op: Op) -> tuple[tuple[int, ...], list[DType]]:
 
 @op("reduce", traits="pure")
 class Reduce:
-    """Fold tiles along `axis` by an associative, commutative region of scalars: 2n arguments to n results.
+    """Fold tiles along `axis` by an associative, commutative region of scalars: 2n arguments to n
+    results.
 
     The result has no such axis; rank 1 gives scalars. The order of combination is free.
     """
@@ -56,7 +57,9 @@ class Reduce:
 
 @op("scan", traits="pure")
 class Scan:
-    """Prefix fold along `axis` (from the end when `reverse`), each element included, by an associative region."""
+    """Prefix fold along `axis` (from the end when `reverse`), each element included, by an
+    associative region.
+    """
 
     operands = "srcs*"
     attrs = {"axis": REQUIRED, "reverse": False}
@@ -69,9 +72,11 @@ class Scan:
 
 @op("dot", traits="pure")
 class Dot:
-    """Matrix product with accumulation. out = acc + a @ b over the last two dimensions, batched over the rest.
+    """Matrix product with accumulation. out = acc + a @ b over the last two dimensions, batched
+    over the rest.
 
-    Products and sums are made in acc's dtype (at least f32 for floats); their order is free. `precision` says how
+    Products and sums are made in acc's dtype (at least f32 for floats); their order is free.
+    `precision` says how
     f32 operands may be shortened on matrix units.
     """
 

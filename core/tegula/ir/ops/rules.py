@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..opdef import check, same
 from ..types import (
-    DType, Descriptor, Pointer, Tile, Type, elem_of, f32, f64, i1, numpy_dtype, with_elem,
+    Descriptor,
+    DType,
+    Pointer,
+    Tile,
+    Type,
+    elem_of,
+    f32,
+    f64,
+    i1,
+    numpy_dtype,
+    with_elem,
 )  # fmt: skip
 
 if TYPE_CHECKING:
@@ -97,7 +108,9 @@ def result_dtype(op: Op) -> np.dtype:
 
 
 def in_f32(f: Callable[..., Array]) -> Callable[..., Array]:
-    """Run a float function of narrow floats in f32 and round once, as documented for f16, bf16 and fp8."""
+    """Run a float function of narrow floats in f32 and round once, as documented for f16, bf16
+    and fp8.
+    """
 
     def evaluate(op: Op, *xs: Array) -> Array:
         e = elem_of(op.operands[0].type)
@@ -111,7 +124,9 @@ def in_f32(f: Callable[..., Array]) -> Callable[..., Array]:
 
 
 def via_f64(f: Callable[[Array], Array]) -> Callable[..., Array]:
-    """A math function computed in f64 and rounded once; f64 itself uses long double where numpy has it."""
+    """A math function computed in f64 and rounded once; f64 itself uses long double where numpy
+    has it.
+    """
 
     def evaluate(op: Op, x: Array) -> Array:
         wide = np.longdouble if np.asarray(x).dtype == np.float64 else np.float64

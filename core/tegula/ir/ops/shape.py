@@ -91,7 +91,7 @@ class ExpandDims:
     def infer(op: Op) -> list[Type]:
         t = tile_of(op.operands[0].type, "expand_dims")
         axis = axis_in(op.attrs["axis"], len(t.shape) + 1, "expand_dims")
-        return [with_shape(t, t.shape[:axis] + (1,) + t.shape[axis:])]
+        return [with_shape(t, (*t.shape[:axis], 1, *t.shape[axis:]))]
 
     def evaluate(op: Op, x: Any) -> Any:
         return np.expand_dims(x, op.attrs["axis"])
@@ -99,7 +99,9 @@ class ExpandDims:
 
 @op("reshape", traits="pure")
 class Reshape:
-    """The same elements in row-major order in another shape; () takes the element of a one-element tile."""
+    """The same elements in row-major order in another shape; () takes the element of a
+    one-element tile.
+    """
 
     operands = "x"
     attrs = {"shape": REQUIRED}
@@ -150,7 +152,7 @@ class Cat:
         rest = [s[:axis] + s[axis + 1 :] for s in (a.shape, b.shape)]
         check(rest[0] == rest[1], f"cat along axis {axis} cannot join {a} and {b}")
         return [
-            with_shape(a, a.shape[:axis] + (a.shape[axis] + b.shape[axis],) + a.shape[axis + 1 :])
+            with_shape(a, (*a.shape[:axis], a.shape[axis] + b.shape[axis], *a.shape[axis + 1 :]))
         ]
 
     def evaluate(op: Op, a: Any, b: Any) -> Any:
