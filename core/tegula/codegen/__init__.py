@@ -1,0 +1,1 @@
+"""From tile IR to code, for several kinds of machine."""

@@ -1,0 +1,1 @@
+"""Lowering of tile IR to vectorised loop nests (processors without a grid of lanes)."""
