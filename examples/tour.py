@@ -1,4 +1,4 @@
-"""A tour of Tegula on the best device found: real kernels at real sizes, checked, timed and compared.
+"""A tour of Tegula on the best device found: real kernels, checked, timed and compared.
 
     python examples/tour.py [--device NAME] [--quick]
 
