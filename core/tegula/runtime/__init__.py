@@ -1,0 +1,1 @@
+"""Running kernels: binding and specialising arguments, compiling on first use, launching, caching."""

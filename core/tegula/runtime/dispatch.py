@@ -1,0 +1,179 @@
+"""Turns a (kernel, grid) pair into a native callable.
+
+`launcher(table, grid, slow)` makes a built-in function object; calling it runs the dispatcher of `dispatch_code` over
+the kernel's table and, where nothing bound fits, `slow(*args, **kwargs)`. `available()` says whether this interpreter
+can: it needs llvmlite, a 64-bit little-endian build with a GIL, and the object layout the dispatcher was written for.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import struct
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+from tegula.config import OVERRIDES, config
+from tegula.runtime import dispatch_tables as tables
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+METH_FASTCALL_KEYWORDS = 0x0080 | 0x0002
+
+_lock = threading.Lock()
+_native: _Native | None = None
+_unavailable: str | None = None
+
+
+class _MethodDef(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+class _Native:
+    """The loaded dispatcher and the process-wide state it compares launches with."""
+
+    def __init__(self, address: int, keep: Any) -> None:
+        self.keep = keep
+        self.method = _MethodDef(
+            b"launch", address, METH_FASTCALL_KEYWORDS, b"Launch a kernel on a fixed grid."
+        )
+        self.names = (sys.intern("data_ptr"), sys.intern("_raise_failure"))
+        self.shared = tables.SharedStruct(0, id(OVERRIDES), *(id(name) for name in self.names))
+        new = ctypes.pythonapi.PyCFunction_NewEx
+        new.restype = ctypes.py_object
+        new.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
+        self.new_function = new
+        config.on_change(self.invalidate)
+
+    def invalidate(self) -> None:
+        """Make every bound variant stale; the next launch of each looks at the settings again."""
+        self.shared.generation += 1
+
+
+def _check_interpreter() -> str | None:
+    """Why the dispatcher cannot work here, or None."""
+    if sys.implementation.name != "cpython":
+        return f"{sys.implementation.name} is not CPython"
+    if struct.calcsize("P") != 8 or sys.byteorder != "little":
+        return "it needs a 64-bit little-endian build"
+    if not getattr(sys, "_is_gil_enabled", lambda: True)() or sys.abiflags.startswith("t"):
+        return "it relies on the GIL"
+    if hasattr(sys, "getobjects"):
+        return "this is a tracing build of CPython"
+    sample = 1.5
+    if ctypes.c_double.from_address(id(sample) + 16).value != sample:
+        return "objects are laid out in another way than expected"
+    return None
+
+
+def check_numpy_layout() -> bool:
+    """Whether numpy's arrays have their fields where the dispatcher reads them."""
+    import numpy as np
+
+    a = np.zeros((3, 5), np.float32)[:, 1:4]
+    base = id(a)
+    pointer = ctypes.c_void_p.from_address
+    flags = a.flags.num
+    return (
+        pointer(base + 8).value == id(np.ndarray)
+        and pointer(base + 16).value == a.ctypes.data
+        and ctypes.c_int.from_address(base + 24).value == 2
+        and (ctypes.c_int64 * 2).from_address(pointer(base + 32).value or 0)[:] == [3, 3]
+        and (ctypes.c_int64 * 2).from_address(pointer(base + 40).value or 0)[:] == [20, 4]
+        and pointer(base + 56).value == id(a.dtype)
+        and ctypes.c_int.from_address(base + 64).value == flags
+        and ctypes.c_int.from_address(id(a.dtype) + 28).value == a.dtype.num
+        and ctypes.c_char.from_address(id(a.dtype) + 26).value == a.dtype.byteorder.encode()
+        and ctypes.c_int64.from_address(id(np.int64(77)) + 16).value == 77
+    )
+
+
+def _load() -> _Native:
+    """Compile the dispatcher, or load its object code from the disk cache, and link it."""
+    import llvmlite.binding as llvm
+    from llvmlite import __version__ as llvmlite_version
+
+    from tegula.runtime import cache
+    from tegula.runtime.dispatch_code import ENTRY_POINT, PYTHON_FUNCTIONS, dispatcher_text
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    text = dispatcher_text()
+    triple = llvm.get_process_triple()
+    machine = llvm.Target.from_triple(triple).create_target_machine(
+        opt=2, reloc="pic", codemodel="small"
+    )
+    key = hashlib.sha256(f"dispatcher|{triple}|{llvmlite_version}|{text}".encode()).hexdigest()
+    code = cache.load(key)
+    if code is None:
+        code = _compile(llvm, machine, text)
+        cache.store(key, code)
+    jit = llvm.create_lljit_compiler(machine)
+    builder = llvm.JITLibraryBuilder().add_object_img(code).export_symbol(ENTRY_POINT)
+    for name in PYTHON_FUNCTIONS:
+        function = getattr(ctypes.pythonapi, name)
+        builder.import_symbol(name, ctypes.cast(function, ctypes.c_void_p).value)
+    library = builder.link(jit, ENTRY_POINT)
+    return _Native(library[ENTRY_POINT], (jit, library))
+
+
+def _compile(llvm: Any, machine: Any, text: str) -> bytes:
+    module = llvm.parse_assembly(text)
+    module.verify()
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    return machine.emit_object(module)
+
+
+def native() -> _Native | None:
+    """The dispatcher, loaded on first use; None where it cannot work (see `why_not`)."""
+    global _native, _unavailable
+    if _native is None and _unavailable is None:
+        with _lock:
+            if _native is None and _unavailable is None:
+                _unavailable = _check_interpreter()
+                if _unavailable is None:
+                    try:
+                        _native = _load()
+                    except (ImportError, OSError, RuntimeError, AttributeError) as error:
+                        _unavailable = f"{type(error).__name__}: {error}"
+    return _native
+
+
+def why_not() -> str:
+    """The reason why launches take the Python path here; empty where they do not."""
+    native()
+    return _unavailable or ""
+
+
+def generation() -> int:
+    """Number that changes whenever bound launches have to be looked at again."""
+    return _native.shared.generation if _native is not None else 0
+
+
+def launcher(
+    table: tables.Table, grid: tuple[int, int, int], slow: Callable[..., Any]
+) -> Callable[..., Any]:
+    """A built-in function that launches on `grid` whatever variant of `table` fits its arguments."""
+    n = native()
+    assert n is not None
+    record = bytes(tables.RecordStruct(table.address, *grid, 0))
+    function: Callable[..., Any] = n.new_function(
+        ctypes.addressof(n.method), (record, table, slow), None
+    )
+    return function
+
+
+def new_table() -> tables.Table:
+    """An empty table for one kernel."""
+    n = native()
+    assert n is not None
+    return tables.Table(n.shared)
