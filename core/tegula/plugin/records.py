@@ -481,6 +481,7 @@ class MemoryRange(NamedTuple):
     nbytes: int
     name: str = ""
     writable: bool = True
+    shape: tuple[int, ...] | None = None
 
 
 # -------------------------------------------------------------------------------------------------
