@@ -1,5 +1,7 @@
 """Tile IR: types, operations, functions, their text, and the verifier."""
 
+from tegula.versions import IR_VERSION
+
 from . import patterns
 from .builder import Builder, make_op
 from .core import Block, Cloner, Function, Module, Op, Value
@@ -42,8 +44,6 @@ from .types import (
     with_shape,
 )  # fmt: skip
 from .verify import VerifyError, verify
-
-IR_VERSION = (0, 1)
 
 __all__ = [
     "DTYPES",

@@ -23,9 +23,6 @@ from tegula.plugin.hookspecs import (
 )
 from tegula.plugin.records import (
     ANY,
-    API,
-    API_MIN,
-    IR_VERSION,
     Artifact,
     BackendSpec,
     Capabilities,
@@ -41,6 +38,7 @@ from tegula.plugin.records import (
     Probe,
     Target,
 )
+from tegula.versions import API, API_MIN, IR_VERSION
 
 __all__ = [
     "ANY",

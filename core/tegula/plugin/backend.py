@@ -21,6 +21,7 @@ from tegula.plugin.records import (
     Target,
     load_object,
 )
+from tegula.versions import IR_VERSION
 
 if TYPE_CHECKING:
     from tegula.passes import Pipeline
@@ -236,8 +237,6 @@ class Backend:
 
     def extensions(self) -> list[Extension]:
         """The passes that the plugin adds to compilations for its backend."""
-        from tegula.plugin.records import IR_VERSION
-
         return self._records("tegula_extensions", Extension, ir_version=IR_VERSION)
 
     def health_checks(self) -> list[HealthCheck]:

@@ -21,7 +21,8 @@ import pluggy
 
 from tegula.errors import nearest
 from tegula.plugin import hookspecs
-from tegula.plugin.records import API, API_MIN, CORE_FEATURES, IR_VERSION, BackendSpec
+from tegula.plugin.records import CORE_FEATURES, BackendSpec
+from tegula.versions import API, API_MIN, IR_VERSION
 
 GROUP = "tegula.backends"
 

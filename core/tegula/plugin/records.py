@@ -18,15 +18,6 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args
 from tegula.errors import OptionError, nearest
 from tegula.plugin.errors import RecordError
 
-API: tuple[int, int] = (0, 1)
-"""Version of this contract. Minor: something was added. Major: something was removed or changed."""
-
-API_MIN: tuple[int, int] = (0, 1)
-"""The oldest contract that the core still serves."""
-
-IR_VERSION: tuple[int, int] = (0, 1)
-"""Version of the tile IR that the core hands to compilers."""
-
 FEATURES = frozenset(
     {
         "async_copy",  # copies between memories that overlap with computation
