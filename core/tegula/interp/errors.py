@@ -1,4 +1,4 @@
-"""What the interpreter reports: each error carries the source location, the program and the lane."""
+"""What the interpreter reports: each error carries the source location, program and lane."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class BlockPlan:
         steps = self.steps
         position = 0
         try:
-            for position, step in enumerate(steps):
+            for position, step in enumerate(steps):  # noqa: B007 (names the op that failed)
                 step(env)
         except InterpreterError as error:
             if error.loc is None:
@@ -277,9 +277,7 @@ def run_kernel(
     `allow_unknown`.  `kernel` may be left out if the module has one kernel.  Lines that the kernel
     prints go to `output` (standard output if left out).
     """
-    Interpreter(module, kernel).run(
-        grid, args, buffers, allow_unknown=allow_unknown, output=output
-    )
+    Interpreter(module, kernel).run(grid, args, buffers, allow_unknown=allow_unknown, output=output)
 
 
 def _kernel_of(module: Module, name: str | None) -> Function:

@@ -33,15 +33,12 @@ class Buffer:
     @staticmethod
     def of_array(array: np.ndarray, name: str, writable: bool | None = None) -> Buffer:
         """The bytes that a numpy array (strided or not) spans."""
-        if array.size == 0:
-            low, high = array.ctypes.data, array.ctypes.data
-        elif array.flags.c_contiguous:
-            low = array.ctypes.data
-            high = low + array.nbytes
-        else:
-            from numpy.lib.array_utils import byte_bounds
-
-            low, high = byte_bounds(array)
+        low = high = array.ctypes.data
+        if array.size:
+            for size, stride in zip(array.shape, array.strides):
+                low += min(0, (size - 1) * stride)
+                high += max(0, (size - 1) * stride)
+            high += array.itemsize
         may_write = bool(array.flags.writeable) if writable is None else writable
         return Buffer(low, high - low, name, may_write, tuple(array.shape), array)
 

@@ -1,0 +1,1 @@
+"""The rules of canonicalisation, by topic.  `passes.canonicalize` assembles the table."""
