@@ -17,7 +17,7 @@ from tegula.plugin.registry import Registry
 
 IR = "((0, 1), (0, 1))"
 
-PLUGIN = '''
+PLUGIN = """
 from tegula.plugin import (
     BackendSpec, Device, DeviceInfo, Driver, Finding, HealthCheck, Probe, Target, hookimpl,
 )
@@ -51,7 +51,7 @@ def found(count):
         DeviceInfo(i, f"fake {{i}}", target) for i in range(count)])
 
 {extra}
-'''
+"""
 
 
 @dataclass

@@ -163,7 +163,7 @@ def test_all_faults_together_leave_the_good_ones_usable(install, registry):
 
     assert states["good"] is State.REGISTERED
     assert [n for n, s in states.items() if s.faulty] == sorted(
-        (f"fault{n}" for n in range(len(FAULTS)))
+        f"fault{n}" for n in range(len(FAULTS))
     )
     assert_others_work(registry)
     assert [b.name for b in registry.usable()] == ["good", "cpu", "interpreter"]

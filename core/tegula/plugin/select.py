@@ -258,7 +258,7 @@ def _warn_if_passed_over(candidates: Sequence[Backend], chosen: Backend) -> None
             f"hardware for backend '{backend.name}' looks present and is not used: "
             f"{backend.status.reason}{hint}; running on '{chosen.name}' instead"
         )
-    if chosen.priority < 0 and chosen.name not in _warned_of:
+    if chosen.priority < 0 and not config.backend and chosen.name not in _warned_of:
         _warned_of.add(chosen.name)
         _warn(
             f"no other backend is available: kernels run on '{chosen.name}', which is slow "
