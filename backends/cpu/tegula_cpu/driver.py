@@ -1,0 +1,204 @@
+"""Finds the host processor, owns host memory, loads objects and launches them."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from tegula.errors import DeviceAssertionError, KernelError
+from tegula.plugin import (
+    Artifact,
+    Device,
+    DeviceError,
+    DeviceInfo,
+    Driver,
+    Kernel,
+    MemoryRange,
+    Probe,
+)
+from tegula_cpu.pool_ir import offset
+
+ALIGNMENT = 64
+"""Alignment of `CpuDevice.alloc`: a cache line, and the widest vector."""
+
+_SLOT_FORMATS = {"f32": "f", "f64": "d"}
+
+
+class CpuDriver(Driver):
+    """The one host processor."""
+
+    @classmethod
+    def probe(cls) -> Probe:
+        if os.name != "posix":
+            return Probe(
+                "unavailable",
+                reason="the thread pool needs POSIX threads, which this system lacks",
+                hint="run under Linux, macOS or WSL",
+            )
+        try:
+            return Probe("available", devices=(_device_info(),))
+        except Exception as error:  # a probe reports, it does not raise
+            return Probe(
+                "unavailable",
+                reason=f"LLVM cannot make code for this processor: {error}",
+                hint="reinstall llvmlite: pip install --force-reinstall 'llvmlite>=0.50,<0.51'",
+            )
+
+    def open(self, index: int) -> CpuDevice:
+        if index != 0:
+            raise DeviceError(f"there is no device cpu:{index}; the only one is cpu:0")
+        return CpuDevice(_device_info())
+
+
+@cache
+def _device_info() -> DeviceInfo:
+    from tegula_cpu.target import host
+
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return DeviceInfo(0, _processor_name(), host(), memory, {"threads": _processors()})
+
+
+def _processors() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _processor_name() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                key, _, value = line.partition(":")
+                if key.strip() == "model name":
+                    return value.strip()
+    except OSError:
+        pass
+    import platform
+
+    return platform.processor() or platform.machine()
+
+
+class CpuDevice(Device):
+    """Host memory and the thread pool."""
+
+    def __init__(self, info: DeviceInfo) -> None:
+        self.info = info
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._libc.free.argtypes = [ctypes.c_void_p]
+        self._libc.posix_memalign.argtypes = [
+            ctypes.POINTER(ctypes.c_void_p),
+            ctypes.c_size_t,
+            ctypes.c_size_t,
+        ]
+        self._live: dict[int, int] = {}
+
+    def alloc(self, nbytes: int) -> int:
+        if nbytes < 0:
+            raise ValueError(f"cannot allocate {nbytes} bytes")
+        slot = ctypes.c_void_p()
+        if self._libc.posix_memalign(ctypes.byref(slot), ALIGNMENT, max(nbytes, 1)) != 0:
+            raise MemoryError(f"cannot allocate {nbytes} bytes of host memory")
+        assert slot.value is not None
+        self._live[slot.value] = nbytes
+        return slot.value
+
+    def free(self, address: int) -> None:
+        if self._live.pop(address, None) is None:
+            raise DeviceError(f"{address:#x} is no live allocation of this device")
+        self._libc.free(address)
+
+    def copy(self, dst: int, src: int, nbytes: int, *, stream: int = 0) -> None:
+        ctypes.memmove(dst, src, nbytes)
+
+    def load(self, artifact: Artifact) -> CpuKernel:
+        if artifact.kind != "elf-object":
+            raise DeviceError(
+                f"the cpu driver loads artifacts of kind 'elf-object', not '{artifact.kind}' "
+                f"(kernel '{artifact.entry}')"
+            )
+        return CpuKernel(artifact)
+
+    def synchronize(self, stream: int = 0) -> None:
+        """Nothing to wait for: a launch returns when its work is done."""
+
+
+class CpuKernel(Kernel):
+    """A loaded object. Keep it alive as long as its `handle` may be launched."""
+
+    def __init__(self, artifact: Artifact) -> None:
+        from tegula_cpu.pool import pool
+
+        self._pool = pool()
+        try:
+            self._library, addresses = self._pool.linker.link(
+                artifact.data, (artifact.entry,), self._pool.symbols()
+            )
+        except RuntimeError as error:
+            raise DeviceError(f"cannot load kernel '{artifact.entry}': {error}") from None
+        self.entry = artifact.entry
+        self.params = artifact.params
+        # entry, scratch bytes, flags, learned cost: see `pool_ir`
+        self._record = (ctypes.c_int64 * 4)(
+            addresses[artifact.entry], int(artifact.metadata.get("scratch_bytes", 0))
+        )
+        self.handle = ctypes.addressof(self._record)
+        self.launch_address = self._pool.launch_address
+
+    def launch(
+        self,
+        grid: tuple[int, int, int],
+        args: Sequence[Any],
+        *,
+        stream: int = 0,
+        memory: Sequence[MemoryRange] = (),
+    ) -> None:
+        """Launch through ctypes: slower than the native stub, for tests and simple tools."""
+        if len(args) != len(self.params):
+            raise TypeError(
+                f"kernel '{self.entry}' takes {len(self.params)} arguments, not {len(args)}"
+            )
+        slots = b"".join(_slot(param, value) for param, value in zip(self.params, args))
+        code = _native(self.launch_address)(self.handle, slots, len(args), *grid, stream)
+        if code != 0:
+            raise self.error(code)
+
+    def error_text(self, code: int) -> str:
+        return str(self.error(code))
+
+    def error(self, code: int) -> Exception:
+        """The exception for a non-zero result of the launch that this thread made last."""
+        if code == 2:
+            failure = self._pool.last_failure()
+            message, pid = failure or ("(no message)", (0, 0, 0))
+            return DeviceAssertionError(
+                f"assertion failed in kernel '{self.entry}', program {pid}: {message}"
+            )
+        if code == 1:
+            wanted = self._record[offset("handle", "scratch") // 8]
+            return KernelError(
+                f"kernel '{self.entry}' did not run: no memory for {wanted} bytes of scratch "
+                "a thread; use smaller tiles or fewer threads (TEGULA_NUM_THREADS)"
+            )
+        if code == 3:
+            return KernelError(f"kernel '{self.entry}' did not run: its grid has 2**63 programs")
+        return KernelError(f"kernel '{self.entry}' failed with code {code}")
+
+
+def _slot(param: str, value: Any) -> bytes:
+    """The 8-byte slot of one argument."""
+    if param in _SLOT_FORMATS:
+        return struct.pack("<" + _SLOT_FORMATS[param], value).ljust(8, b"\0")
+    return struct.pack("<Q", int(value) & 0xFFFF_FFFF_FFFF_FFFF)
+
+
+@cache
+def _native(address: int) -> Any:
+    number, pointer = ctypes.c_int32, ctypes.c_void_p
+    kind = ctypes.CFUNCTYPE(
+        number, pointer, ctypes.c_char_p, ctypes.c_int64, number, number, number, pointer
+    )
+    return kind(address)
