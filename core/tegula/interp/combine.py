@@ -88,7 +88,7 @@ def folder(plan: FunctionPlan, op: Op) -> Callable[[Env, Arrays], Arrays]:
 
     def fold(env: Env, values: Arrays) -> Arrays:
         if ufunc is not None and _exact(ufunc, values[0].dtype):
-            x = values[0]
+            x = np.ascontiguousarray(values[0])  # the order of a sum must not depend on strides
             return [np.asarray(ufunc.reduce(x, axis=0, dtype=x.dtype))]
         while values[0].shape[0] > 1:
             pairs = values[0].shape[0] // 2

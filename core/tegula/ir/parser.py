@@ -16,7 +16,7 @@ _TOKEN = re.compile(
     r"""(?P<space>[ \t\r]+|;[^\n]*)
     |(?P<newline>\n)
     |(?P<string>"(?:[^"\\\n]|\\.)*")
-    |(?P<float>-?(?:\d+\.\d*(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+|inf\b)|nan\b|inf\b)
+    |(?P<float>-?(?:\d+\.\d*(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+|inf\b)|nan\b(?!\s*=)|inf\b)
     |(?P<int>-?\d+)
     |(?P<value>%[A-Za-z0-9_.$]+)
     |(?P<symbol>@[A-Za-z_.$<>][A-Za-z0-9_.$<>,\-]*)

@@ -19,7 +19,7 @@ class PassTiming(NamedTuple):
 
 @dataclass
 class PassContext:
-    """What passes may look at and write down: options of the compilation, and a record of the run."""
+    """What passes may look at and write down: options, and a record of the run."""
 
     options: dict[str, Any] = field(default_factory=dict)
     trace: list[Any] | None = None

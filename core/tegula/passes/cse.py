@@ -80,12 +80,9 @@ class _Numbering(Sweep):
 
 def _key(op: Op, epoch: int | None) -> Hashable:
     operands: tuple[Any, ...] = op.operands
-    if (
-        len(operands) == 2
-        and "commutative" in op.opdef.traits
-        and id(operands[0]) > id(operands[1])
-    ):
-        operands = operands[::-1]
+    if len(operands) == 2 and "commutative" in op.opdef.traits:
+        a, b = operands
+        operands = (a, b) if id(a) < id(b) else (b, a)
     regions = tuple([_region_key(r) for r in op.regions]) if op.regions else ()
     attrs = tuple([_exact(a) for a in op.attrs.values()]) if op.attrs else ()
     return op.opdef.name, operands, op.segments, attrs, regions, epoch

@@ -30,8 +30,14 @@ class DeadCodeElimination(Pass):
     name = "dce"
 
     def run_function(self, function: Function, ctx: PassContext) -> Function:
-        live = Liveness(function)
-        return function if live.everything else _Dropping(live).sweep(function)
+        while True:
+            live = Liveness(function)
+            if live.everything:
+                return function
+            after = _Dropping(live).sweep(function)
+            if after is function or not live.waits:
+                return after
+            function = after  # a loop that was kept for a read may have lost it
 
 
 def _droppable(op: Op) -> bool:
@@ -51,6 +57,7 @@ class Liveness:
         self.live: set[Value] = set()
         self.parent: dict[Op, Op] = {}
         self.arg_of: dict[Value, tuple[Op, int, int]] = {}  # block argument -> op, region, index
+        self.waits = False  # some `while` is kept only because it reads memory
         self._todo: list[Value] = []
         self._count = 0
         roots: list[Op] = []
@@ -73,6 +80,7 @@ class Liveness:
                 self.parent[op] = parent
             if not _droppable(op):
                 roots.append(op)
+                self.waits = self.waits or op.name == "while"
             for number, region in enumerate(op.regions):
                 if op.name in ("for", "while"):
                     for index, arg in enumerate(region.args):

@@ -50,14 +50,12 @@ class _Hoisting(Sweep):
         inside = set(block.args)
         stay: list[Op] = []
         for op in block.ops:
-            if not op.opdef.terminator and (is_pure(op) or (loads and _plain_load(op))):
-                if inside.isdisjoint(op.operands) and (
-                    not op.regions or inside.isdisjoint(free_values(op))
-                ):
-                    self.out.append(op)
-                    continue
-            stay.append(op)
-            inside.update(op.results)
+            moves = not op.opdef.terminator and (is_pure(op) or (loads and _plain_load(op)))
+            if moves and inside.isdisjoint(op.operands) and inside.isdisjoint(free_values(op)):
+                self.out.append(op)
+            else:
+                stay.append(op)
+                inside.update(op.results)
         return block if len(stay) == len(block.ops) else Block(block.args, stay)
 
 

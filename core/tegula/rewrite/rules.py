@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING
 
 from tegula.ir.core import Op, Value
 
 if TYPE_CHECKING:
     from .driver import Rewriter
 
-Replacement = Union[Value, tuple[Value, ...], list[Value], None]
+Replacement = Value | tuple[Value, ...] | list[Value] | None
 RuleFunction = Callable[[Op, "Rewriter"], Replacement]
 
 

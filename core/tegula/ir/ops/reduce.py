@@ -111,5 +111,7 @@ class Dot:
                 result_dtype(op)
             )
         wide_f = np.float64 if e.bits == 64 else np.float32
-        out = np.matmul(a.astype(wide_f), b.astype(wide_f)) + acc.astype(wide_f)
+        # In row-major order, so that the order of the sums does not depend on how a tile was made.
+        x, y = (np.ascontiguousarray(v.astype(wide_f)) for v in (a, b))
+        out = np.matmul(x, y) + acc.astype(wide_f)
         return out.astype(result_dtype(op))

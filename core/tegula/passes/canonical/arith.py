@@ -95,7 +95,7 @@ def mul_one(op: Op, b: Rewriter) -> Value | None:
 @arith.rule("mul")
 def mul_zero(op: Op, b: Rewriter) -> Value | None:
     """x * 0 == 0 for integers"""
-    x, y = op.operands
+    y = op.operands[1]
     return y if is_int(y) and is_constant(y, 0) else None
 
 

@@ -22,7 +22,7 @@ def of_constant(op: Op, b: Rewriter) -> Value | None:
 
 @shape.rule(*_SAME_EVERYWHERE)
 def of_splat(op: Op, b: Rewriter) -> Value | None:
-    """broadcast(splat(x)) == splat(x) of the larger shape; so for the others; a scalar is x itself"""
+    """broadcast(splat(x)) == splat(x) of the larger shape; so for the others; a scalar is x"""
     splat = made_by(op.operands[0], "splat")
     if splat is None:
         return None
