@@ -50,6 +50,7 @@ class Backend:
         self._driver: Driver | None = None
         self._probe: Probe | None = None
         self._devices: dict[int, Device] = {}
+        self._fingerprint: str | None = None
 
     def loaded(self, spec: BackendSpec, call: HookCall) -> None:
         """Take over the record of a plugin that was just loaded."""
@@ -104,8 +105,11 @@ class Backend:
 
     def fingerprint(self) -> str:
         """Everything about the backend that shapes code, for cache keys."""
-        extensions = ",".join(f"{e.name}={e.fingerprint}" for e in self.extensions())
-        return "|".join((self.name, str(self.source), self.compiler.fingerprint(), extensions))
+        if self._fingerprint is None:
+            extensions = ",".join(f"{e.name}={e.fingerprint}" for e in self.extensions())
+            parts = (self.name, str(self.source), self.compiler.fingerprint(), extensions)
+            self._fingerprint = "|".join(parts)
+        return self._fingerprint
 
     def context(self, target: Target, options: Mapping[str, Any]) -> CompileContext:
         """Resolve one compilation: checked options and capabilities for a target."""

@@ -34,9 +34,10 @@ class Registry:
         self._manager: pluggy.PluginManager = loader.new_manager()
         self._backends: dict[str, Backend] | None = None
         self._intruders: list[Backend] = []
+        self._ordered: list[Backend] | None = None
         self._pending: set[Backend] = set()
         self._loading: set[Backend] = set()
-        self._warned: set[str] = set()
+        self._warned: set[Backend] = set()
         self.problems: list[str] = []
         """What was wrong with metadata or settings, apart from any one backend."""
 
@@ -46,6 +47,7 @@ class Registry:
             self._manager = loader.new_manager()
             self._backends = None
             self._intruders = []
+            self._ordered = None
             self._pending = set()
             self._warned = set()
             self.problems = []
@@ -73,11 +75,13 @@ class Registry:
 
     def all(self) -> list[Backend]:
         """Every backend, loaded if it can be, in the order of preference; faulty ones last."""
-        backends = [self._load(b) for b in self._scanned().values()]
-        backends += [self._load(b) for b in self._intruders]
-        usable = [b for b in backends if b.state.loaded]
-        faulty = [b for b in backends if not b.state.loaded]
-        return by_preference(usable) + sorted(faulty, key=lambda b: b.name)
+        if self._ordered is None or config.strict_plugins:
+            with self._lock:
+                backends = [self._load(b) for b in self.peek()]
+                usable = [b for b in backends if b.state.loaded]
+                faulty = [b for b in backends if not b.state.loaded]
+                self._ordered = by_preference(usable) + sorted(faulty, key=lambda b: b.name)
+        return list(self._ordered)
 
     def usable(self) -> list[Backend]:
         """Every backend whose plugin loads, in the order of preference."""
@@ -90,9 +94,8 @@ class Registry:
     def warn_of_faults(self) -> None:
         """Warn about each faulty plugin, once per process."""
         for backend in self.all():
-            key = f"{backend.name} {backend.source}"
-            if backend.state.faulty and key not in self._warned:
-                self._warned.add(key)
+            if backend.state.faulty and backend not in self._warned:
+                self._warned.add(backend)
                 hint = f" ({backend.status.hint})" if backend.status.hint else ""
                 warnings.warn(
                     f"backend '{backend.name}' ({backend.source}) is {backend.state}: "
