@@ -2,26 +2,54 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tegula import language as language
+    from tegula.integers import cdiv as cdiv
+    from tegula.integers import next_power_of_2 as next_power_of_2
+    from tegula.plugin.select import use_device as use_device
+    from tegula.runtime.arrays import DeviceArray as DeviceArray
+    from tegula.runtime.arrays import asarray as asarray
+    from tegula.runtime.arrays import empty as empty
+    from tegula.runtime.compiled import CompiledKernel as CompiledKernel
+    from tegula.runtime.jit import JITFunction as JITFunction
+    from tegula.runtime.jit import jit as jit
+    from tegula.runtime.mock import MockTensor as MockTensor
 
 __version__ = "0.1.0"
 
 # Public name -> module that defines it. Nothing is imported before it is asked for.
 _LAZY = {
+    "CompiledKernel": "tegula.runtime.compiled",
+    "DeviceArray": "tegula.runtime.arrays",
+    "JITFunction": "tegula.runtime.jit",
+    "MockTensor": "tegula.runtime.mock",
+    "asarray": "tegula.runtime.arrays",
+    "cdiv": "tegula.integers",
+    "empty": "tegula.runtime.arrays",
+    "jit": "tegula.runtime.jit",
+    "next_power_of_2": "tegula.integers",
     "use_device": "tegula.plugin.select",
 }
+_SUBMODULES = ("config", "errors", "frontend", "ir", "language", "passes", "plugin", "runtime")
 
 
 def __getattr__(name: str) -> Any:
-    module = _LAZY.get(name)
-    if module is None:
-        raise AttributeError(f"module 'tegula' has no attribute {name!r}")
     import importlib
 
+    if name in _SUBMODULES:
+        return importlib.import_module(f"tegula.{name}")
+    module = _LAZY.get(name)
+    if module is None:
+        from tegula.errors import nearest
+
+        near = nearest(name, (*_LAZY, *_SUBMODULES))
+        raise AttributeError(f"module 'tegula' has no attribute {name!r}{near}")
     value = getattr(importlib.import_module(module), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    return sorted({*globals(), *_LAZY, *_SUBMODULES})

@@ -512,7 +512,12 @@ value:
   %v.one = icmp eq i64 %v, 1
   %f.divisible = select i1 %v.divisible, i32 {int(Flag.NOT_DIVISIBLE)}, i32 {int(Flag.DIVISIBLE)}
   %f.one = select i1 %v.one, i32 {int(Flag.NOT_ONE)}, i32 0
-  %f.broken = or i32 %f.divisible, %f.one
+  %v.32 = trunc i64 %v to i32
+  %v.32.64 = sext i32 %v.32 to i64
+  %v.narrow = icmp eq i64 %v.32.64, %v
+  %f.narrow = select i1 %v.narrow, i32 {int(Flag.WIDE)}, i32 0
+  %f.broken.1 = or i32 %f.divisible, %f.one
+  %f.broken = or i32 %f.broken.1, %f.narrow
   %f.hit = and i32 %flags, %f.broken
   %f.fine = icmp eq i32 %f.hit, 0
   br i1 %f.fine, label %value.store, label %mismatch

@@ -9,7 +9,7 @@ code are derived from these declarations.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -18,6 +18,8 @@ MAX_ENTRIES = 192
 """Entries one variant may have; a call with more goes through Python."""
 MAX_VARIANTS = 256
 """Variants one kernel may have bound at a time; the oldest go first."""
+SHAPES_PER_KERNEL = 8
+"""Ways of calling one compiled kernel that are bound at a time."""
 
 FROM_ARGUMENTS = -1
 FROM_STORED = -2
@@ -51,6 +53,7 @@ class Flag(IntEnum):
     EXTENT = 8  # the alias checks need the bytes this array covers
     UNSIGNED = 16  # a numpy scalar that is zero-extended
     NARROW = 32  # store as float32
+    WIDE = 64  # an int that does not fit 32 bits
 
 
 class EntryStruct(ctypes.Structure):
@@ -186,6 +189,8 @@ class Variant:
     generation: int
     stream_of: int = 0
     stream_device: int = 0
+    conservative: bool = False
+    """Right for every argument of its kind, aliased or not; tried after those that check."""
     struct: VariantStruct = field(default_factory=VariantStruct, repr=False)
     _entries: Any = field(default=None, repr=False)
     _pairs: Any = field(default=None, repr=False)
@@ -209,7 +214,11 @@ class Variant:
 
 
 class Table:
-    """The variants of one kernel. Changes happen under the GIL, which the dispatcher holds while it reads."""
+    """The variants of one kernel.
+
+    Changes happen under the GIL, which the dispatcher holds while it reads. The newest variants are tried first, those
+    that check for aliases before those that need not.
+    """
 
     def __init__(self, shared: SharedStruct) -> None:
         self._struct = TableStruct()
@@ -226,14 +235,29 @@ class Table:
     def variants(self) -> tuple[Variant, ...]:
         return self._variants
 
-    def replace(self, variants: Iterable[Variant]) -> None:
-        """Publish a new list of variants; the oldest beyond the limit are dropped."""
-        new = tuple(variants)[-MAX_VARIANTS:]
+    def add(self, variant: Variant) -> None:
+        """Bind one more variant; those bound under settings or globals of the past go."""
+        same = [v for v in self._variants if v.compiled is variant.compiled]
+        crowded = set(map(id, same[SHAPES_PER_KERNEL - 1 :]))
+        kept = [
+            v for v in self._variants
+            if v.generation == variant.generation and id(v) not in crowded
+        ]  # fmt: skip
+        fast = [v for v in kept if not v.conservative]
+        slow = [v for v in kept if v.conservative]
+        (slow if variant.conservative else fast).insert(0, variant)
+        self._publish([*fast, *slow][:MAX_VARIANTS])
+
+    def clear(self) -> None:
+        """Forget everything that is bound."""
+        self._publish([])
+
+    def _publish(self, new: Sequence[Variant]) -> None:
         self._retired.append(self._variants)
         self._struct.count = 0
         for index, variant in enumerate(new):
             self._struct.variants[index] = ctypes.addressof(variant.struct)
-        self._variants = new
+        self._variants = tuple(new)
         self._struct.count = len(new)
         if self._struct.readers == 0:  # a check may run Python code and so let other threads in
             self._retired.clear()

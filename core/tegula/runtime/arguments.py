@@ -1,0 +1,324 @@
+"""What a launch argument is: arrays of every library reduced to one record, scalars to type and value.
+
+`describe` recognises arrays by what they offer, never by a library's name: numpy's own arrays, DLPack's exchange
+functions, `data_ptr()` and `dtype`, array interfaces, and `__dlpack__`. The record also says how the native dispatcher
+can check and read the next array of the same kind, where it can.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tegula.errors import ArgumentError, ArgumentValueError, nearest
+from tegula.ir import types as ir
+from tegula.runtime import dlpack
+from tegula.runtime.dispatch import check_numpy_layout
+from tegula.runtime.dispatch_code import (
+    NUMPY_DESCR_KIND,
+    NUMPY_DESCR_MASK,
+    NUMPY_FLAGS_MASK,
+)
+from tegula.runtime.dispatch_tables import Entry, Kind
+
+_NUMPY_KINDS = {"i": "i", "u": "u", "f": "f"}
+_NUMPY_NAMES: dict[str, ir.DType] = {
+    "bfloat16": ir.bf16, "float8_e5m2": ir.f8e5, "float8_e5m2fnuz": ir.f8e5b16,
+    "float8_e4m3fn": ir.f8e4nv, "float8_e4m3fnuz": ir.f8e4b8, "float8_e4m3b11fnuz": ir.f8e4b15,
+    "bool": ir.i1,
+}  # fmt: skip
+"""Names that numpy's plain kinds do not cover, in the spelling of numpy, ml_dtypes and array libraries."""
+
+_layout_known: bool | None = None
+
+
+def numpy_layout_known() -> bool:
+    """Whether the dispatcher may read numpy's arrays directly; looked at once."""
+    global _layout_known
+    if _layout_known is None:
+        _layout_known = check_numpy_layout()
+    return _layout_known
+
+
+@functools.lru_cache(maxsize=256)
+def dtype_of_numpy(dtype: np.dtype) -> ir.DType | None:
+    """The IR's dtype for a native-order numpy dtype; None if kernels have no such type."""
+    if dtype.kind in _NUMPY_KINDS and not dtype.hasobject:
+        return ir.DTYPES.get(f"{dtype.kind}{8 * dtype.itemsize}")
+    return _NUMPY_NAMES.get(dtype.name)
+
+
+def dtype_of(dtype: Any) -> ir.DType | None:
+    """The IR's dtype for any library's dtype object or name; None if there is none."""
+    inner = getattr(dtype, "ir", dtype)
+    if isinstance(inner, ir.DType):
+        return inner
+    if isinstance(inner, np.dtype):
+        return dtype_of_numpy(inner)
+    text = str(dtype).rsplit(".", 1)[-1]
+    if text in _NUMPY_NAMES:
+        return _NUMPY_NAMES[text]
+    if text in ir.DTYPES:
+        return ir.DTYPES[text]
+    try:
+        return dtype_of_numpy(np.dtype(text))
+    except TypeError:
+        pass
+    from tegula.language.dtypes import parse_type
+
+    try:
+        parsed = parse_type(text)
+    except ValueError:
+        return None
+    return parsed if isinstance(parsed, ir.DType) else None
+
+
+@dataclass(slots=True)
+class Array:
+    """One array argument: where its elements are and what is known about them."""
+
+    name: str
+    value: Any
+    dtype: ir.DType
+    address: int
+    device: tuple[int, int] | None
+    """DLPack's (type, index); None where the object does not say."""
+    readonly: bool
+    shape: tuple[int, ...] | None
+    strides: tuple[int, ...] | None
+    """In bytes. None, with `shape`: the extent is unknown."""
+    entry: Entry | None = None
+    """How the dispatcher reads the next one like this; None: it cannot."""
+    checks: tuple[Entry, ...] = ()
+    """Further checks that belong to `entry`."""
+    keep: Any = None
+    exchange: dlpack.Exchange | None = None
+
+    def extent(self) -> tuple[int, int] | None:
+        """First byte, and first byte after; None if unknown."""
+        if self.shape is None or self.strides is None:
+            return None
+        if 0 in self.shape:
+            return self.address, self.address
+        spans = [(n - 1) * s for n, s in zip(self.shape, self.strides)]
+        low = self.address + sum(s for s in spans if s < 0)
+        return low, self.address + sum(s for s in spans if s > 0) + self.dtype.itemsize
+
+
+class Located:
+    """Stands for an array without DLPack where a device is chosen by where arrays live."""
+
+    def __init__(self, array: Array) -> None:
+        self._device = array.device
+        self.device = dlpack.DEVICE_NAMES.get((array.device or (0, 0))[0], "?")
+
+    def __dlpack_device__(self) -> tuple[int, int] | None:
+        return self._device
+
+
+def describe(name: str, value: Any) -> Array | None:
+    """The array behind an argument; None if the argument is no array."""
+    if isinstance(value, np.ndarray):
+        return _of_numpy(name, value)
+    kind = type(value)
+    if hasattr(kind, "__tegula_array__"):
+        return _of_own(name, value)
+    exchange = _exchange_of(kind)
+    if exchange is not None:
+        return _of_exchange(name, value, exchange)
+    if hasattr(value, "data_ptr") and hasattr(value, "dtype"):
+        return _of_data_ptr(name, value)
+    for attribute, device_type in _INTERFACES.items():
+        if hasattr(value, attribute):
+            return _of_interface(name, value, getattr(value, attribute), device_type)
+    if hasattr(kind, "__dlpack__"):
+        return _of_dlpack(name, value)
+    return None
+
+
+_INTERFACES = {"__cuda_array_interface__": 2, "__array_interface__": dlpack.HOST}
+
+
+@functools.lru_cache(maxsize=64)
+def _exchange_of(kind: type) -> dlpack.Exchange | None:
+    return dlpack.Exchange.of(kind)
+
+
+# -------------------------------------------------------------------------------------------------
+# One function per way of handing out memory
+
+
+def _of_numpy(name: str, array: np.ndarray) -> Array:
+    dtype = dtype_of_numpy(array.dtype)
+    if dtype is None:
+        raise ArgumentError(
+            f"argument '{name}' is a numpy array of dtype {array.dtype}, which kernels do not have; "
+            "use a float, integer or bool dtype"
+        )
+    if not array.dtype.isnative:
+        raise ArgumentError(
+            f"argument '{name}' has dtype {array.dtype.str} in foreign byte order; "
+            f"convert it with {name}.astype({array.dtype.newbyteorder('=').name!r})"
+        )
+    flags = array.flags
+    if not flags.aligned:
+        raise ArgumentError(
+            f"argument '{name}' is misaligned: its elements do not lie at multiples of their size; "
+            f"pass {name}.copy()"
+        )
+    entry = None
+    if numpy_layout_known():
+        entry = Entry(
+            Kind.NUMPY,
+            type=type(array),
+            low=_descr_signature(array.dtype),
+            high=flags.num & NUMPY_FLAGS_MASK,
+            width=dtype.itemsize,
+        )
+    return Array(
+        name, array, dtype, _numpy_address(array), (dlpack.HOST, 0), not flags.writeable,
+        array.shape, array.strides, entry,
+    )  # fmt: skip
+
+
+def _numpy_address(array: np.ndarray) -> int:
+    if numpy_layout_known():
+        return ctypes.c_size_t.from_address(id(array) + 16).value
+    return int(array.ctypes.data)
+
+
+def _descr_signature(dtype: np.dtype) -> int:
+    raw = ctypes.c_uint64.from_address(id(dtype) + NUMPY_DESCR_KIND).value & NUMPY_DESCR_MASK
+    return raw - (1 << 64) if raw >> 63 else raw
+
+
+def _of_exchange(name: str, tensor: Any, exchange: dlpack.Exchange) -> Array:
+    view = _attempt(name, tensor, lambda: exchange.view(tensor))
+    dtype = _checked(name, tensor, view.dtype, getattr(tensor, "dtype", view.dtype_text))
+    entry = Entry(
+        Kind.DLPACK,
+        type=type(tensor),
+        low=dlpack.packed_dtype(dtype) or 0,
+        high=dlpack.packed_device(view.device),
+        pointer=exchange.tensor_of,
+        width=dtype.itemsize,
+    )
+    return Array(
+        name, tensor, dtype, view.address, view.device, False,
+        view.shape, view.strides, entry, exchange=exchange,
+    )  # fmt: skip
+
+
+def _of_own(name: str, array: Any) -> Array:
+    return Array(
+        name, array, array.ir_dtype, array.data_ptr(), array.__dlpack_device__(), False,
+        array.shape, array.strides, *_data_ptr_entries(array, (("ir_dtype", array.ir_dtype),
+                                                               ("place", array.place))),
+    )  # fmt: skip
+
+
+def _of_data_ptr(name: str, value: Any) -> Array:
+    address = _attempt(name, value, value.data_ptr)
+    if not isinstance(address, int):
+        raise ArgumentError(
+            f"data_ptr() of argument '{name}' gives {type(address).__name__}, not an int"
+        )
+    dtype = _checked(name, value, dtype_of(value.dtype), value.dtype)
+    shape, strides = _shape_of(value, dtype)
+    device = _device_of(value)
+    checks = [("dtype", value.dtype)]
+    if device is not None and hasattr(value, "device"):
+        checks.append(("device", value.device))
+    entries = _data_ptr_entries(value, checks)
+    return Array(name, value, dtype, address, device, False, shape, strides, *entries)
+
+
+def _data_ptr_entries(value: Any, checks: Any) -> tuple[Entry, tuple[Entry, ...]]:
+    attributes = tuple(
+        Entry(Kind.ATTRIBUTE, object=expected, has_object=True, pointer=sys.intern(attribute))
+        for attribute, expected in checks
+    )
+    return Entry(Kind.DATA_PTR, type=type(value)), attributes
+
+
+def _shape_of(value: Any, dtype: ir.DType) -> tuple[Any, Any]:
+    """Shape and byte strides of a tensor-like object; (None, None) if it does not give both."""
+    try:
+        shape = tuple(int(n) for n in value.shape)
+        stride = value.stride() if callable(getattr(value, "stride", None)) else None
+        if stride is None:
+            return None, None
+        return shape, tuple(int(s) * dtype.itemsize for s in stride)
+    except (AttributeError, TypeError, ValueError):
+        return None, None
+
+
+_TYPE_OF_DEVICE_NAME = {name: number for number, name in dlpack.DEVICE_NAMES.items()}
+_TYPE_OF_DEVICE_NAME["xpu"] = 14
+_TYPE_OF_DEVICE_NAME["hip"] = 10
+
+
+def _device_of(value: Any) -> tuple[int, int] | None:
+    ask = getattr(value, "__dlpack_device__", None)
+    if ask is not None:
+        kind, index = ask()
+        return int(kind), int(index)
+    device = getattr(value, "device", None)
+    kind = getattr(device, "type", device)
+    if isinstance(kind, str):
+        name, _, index = kind.partition(":")
+        number = _TYPE_OF_DEVICE_NAME.get(name)
+        if number is not None:
+            return number, int(getattr(device, "index", None) or index or 0)
+    return None
+
+
+def _of_interface(name: str, value: Any, interface: Any, device_type: int) -> Array:
+    try:
+        numpy_dtype = np.dtype(interface["typestr"])
+        address, readonly = interface["data"] or (0, False)
+        shape = tuple(interface["shape"])
+        strides = interface.get("strides") or dlpack.dense_strides(shape, numpy_dtype.itemsize)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ArgumentError(
+            f"argument '{name}' ({type(value).__name__}) has a malformed array interface: {error}"
+        ) from None
+    if not numpy_dtype.isnative:
+        raise ArgumentError(f"argument '{name}' has dtype {numpy_dtype.str} in foreign byte order")
+    dtype = _checked(name, value, dtype_of_numpy(numpy_dtype), numpy_dtype)
+    device = (device_type, 0) if device_type == dlpack.HOST else _device_of(value) or (device_type, 0)
+    return Array(
+        name, value, dtype, int(address), device, bool(readonly), shape, tuple(strides), keep=interface
+    )  # fmt: skip
+
+
+def _of_dlpack(name: str, value: Any) -> Array:
+    view, keep = _attempt(name, value, lambda: dlpack.view(value))
+    dtype = _checked(name, value, view.dtype, view.dtype_text)
+    return Array(
+        name, value, dtype, view.address, view.device, False, view.shape, view.strides, keep=keep
+    )
+
+
+def _attempt(name: str, value: Any, read: Any) -> Any:
+    try:
+        return read()
+    except Exception as error:
+        raise ArgumentValueError(
+            f"argument '{name}' ({type(value).__name__}) does not hand out its memory: {error}"
+        ) from error
+
+
+def _checked(name: str, value: Any, dtype: ir.DType | None, given: Any) -> ir.DType:
+    if dtype is None:
+        raise ArgumentError(
+            f"argument '{name}' ({type(value).__name__}) has dtype {given}, which kernels do not "
+            f"have{nearest(str(given).rsplit('.', 1)[-1], ir.DTYPES)}"
+        )
+    return dtype
+

@@ -1,0 +1,206 @@
+"""A compiled kernel: what a launch returns."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from tegula.errors import ArgumentError, KernelError
+from tegula.ir import types as ir
+from tegula.runtime import arguments, compiler
+from tegula.runtime.arguments import Array
+from tegula.runtime.grids import Grid, normalize
+from tegula.runtime.specialize import pack
+
+if TYPE_CHECKING:
+    from tegula.plugin.contract import Kernel
+    from tegula.plugin.records import Artifact
+    from tegula.plugin.select import Selection
+
+LAUNCH_SIGNATURE = ctypes.CFUNCTYPE(
+    ctypes.c_int,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_int64,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_void_p,
+)
+
+
+class StageTexts(Mapping[str, str]):
+    """The stages of a compilation as text, made when somebody looks."""
+
+    def __init__(self, request: compiler.Request, artifact: Artifact) -> None:
+        self._request = request
+        self._artifact = artifact
+
+    @functools.cached_property
+    def _texts(self) -> dict[str, str]:
+        return compiler.stage_texts(self._request)
+
+    def __getitem__(self, name: str) -> str:
+        return self._texts[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._texts)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def __repr__(self) -> str:
+        return f"<stages {', '.join(self._texts)}>"
+
+
+class CompiledKernel:
+    """One variant of a kernel, compiled for a device and loaded at its first launch.
+
+    `asm` maps stages to their text, `metadata` has what the backend and the options say, and
+    `compiled[grid](*args)` launches it again without specialising its arguments anew.
+    """
+
+    def __init__(
+        self,
+        request: compiler.Request,
+        artifact: Artifact,
+        key: str | None,
+        selection: Selection,
+        slot_types: Sequence[ir.Type],
+        constant_params: Sequence[bool],
+    ) -> None:
+        self.request = request
+        self.artifact = artifact
+        self.selection = selection
+        self.hash = key or ""
+        self.name = request.name
+        self.slot_types = tuple(slot_types)
+        self._constant_params = tuple(constant_params)
+        self._kernel: Kernel | None = None
+        self._lock = threading.Lock()
+        self._native_launch: Callable[..., int] | None = None
+
+    @functools.cached_property
+    def asm(self) -> Mapping[str, str]:
+        """Stage name to text: `tir` is what the frontend made, then passes, then the backend's."""
+        return StageTexts(self.request, self.artifact)
+
+    @functools.cached_property
+    def metadata(self) -> SimpleNamespace:
+        """What is known about the compiled code: the artifact's metadata, options and names."""
+        context = self.request.context
+        return SimpleNamespace(
+            **{
+                **context.options.to_json(),
+                **self.artifact.metadata,
+                "name": self.name,
+                "hash": self.hash,
+                "target": context.target,
+                "backend": context.backend.name,
+            }
+        )
+
+    @property
+    def alias_pairs(self) -> list[tuple[int, int, bool]]:
+        """Slots that must not overlap for this variant to be right: (stored, loaded, same is fine)."""
+        pairs = self.artifact.metadata.get("alias_pairs", ())
+        return [(int(i), int(j), bool(same_ok)) for i, j, same_ok in pairs]
+
+    @property
+    def kernel(self) -> Kernel:
+        """The driver's kernel; loaded at the first use."""
+        if self._kernel is None:
+            with self._lock:
+                if self._kernel is None:
+                    self._kernel = self.selection.open().load(self.artifact)
+        return self._kernel
+
+    def run(self, grid: Grid, values: Sequence[Any], stream: int | None = None) -> None:
+        """Launch with values in slot order: an `Array` or a number each."""
+        kernel = self.kernel
+        if 0 in grid:
+            return
+        if stream is None:
+            stream = self._stream_for(values)
+        if kernel.launch_address is None:
+            args = [v.address if isinstance(v, Array) else v for v in values]
+            kernel.launch(grid, args, stream=stream, memory=_memory(values))
+            return
+        slots = (ctypes.c_int64 * max(1, len(values)))(*map(pack, self.slot_types, values))
+        if self._native_launch is None:
+            self._native_launch = LAUNCH_SIGNATURE(kernel.launch_address)
+        code = self._native_launch(
+            kernel.handle, ctypes.addressof(slots), len(values), *grid, stream or None
+        )
+        if code:
+            self._raise_failure(code)
+
+    def _stream_for(self, values: Sequence[Any]) -> int:
+        for value in values:
+            if isinstance(value, Array):
+                return self.selection.open().stream_of(value.value)
+        return 0
+
+    def _raise_failure(self, code: int) -> None:
+        """Raise what a result other than 0 of the native launch function means."""
+        kernel = self.kernel
+        error = getattr(kernel, "error", None)
+        failure = error(code) if error is not None else None
+        if not isinstance(failure, BaseException):
+            failure = KernelError(f"kernel `{self.name}`: {kernel.error_text(code)}")
+        raise failure
+
+    def __getitem__(self, grid: Any) -> Callable[..., CompiledKernel]:
+        """Launch again on `grid`: with all arguments, or with the runtime arguments only."""
+        dims = normalize(self.name, grid)
+
+        def launch(*args: Any, stream: int | None = None) -> CompiledKernel:
+            self.run(dims, self._values(args), stream)
+            return self
+
+        return launch
+
+    def _values(self, args: Sequence[Any]) -> list[Any]:
+        if len(args) == len(self._constant_params):
+            args = [a for a, constant in zip(args, self._constant_params) if not constant]
+        flat: list[Any] = []
+        for i, value in enumerate(args):
+            _flatten(f"{i}", value, flat)
+        if len(flat) != len(self.slot_types):
+            raise ArgumentError(
+                f"compiled kernel `{self.name}` takes {len(self.slot_types)} runtime arguments, and "
+                f"{len(flat)} were given"
+            )
+        return flat
+
+    def __repr__(self) -> str:
+        return f"<compiled kernel {self.name} for {self.request.context.target}>"
+
+
+def _flatten(name: str, value: Any, out: list[Any]) -> None:
+    if isinstance(value, tuple):
+        for i, member in enumerate(value):
+            _flatten(f"{name}.{i}", member, out)
+        return
+    array = None if isinstance(value, int | float) else arguments.describe(name, value)
+    out.append(value if array is None else array)
+
+
+def _memory(values: Sequence[Any]) -> list[Any]:
+    """The buffers of a launch, for checks of bounds; empty if one of them is unknown."""
+    from tegula.plugin.records import MemoryRange
+
+    ranges = []
+    for value in values:
+        if not isinstance(value, Array):
+            continue
+        extent = value.extent()
+        if extent is None:
+            return []
+        low, high = extent
+        ranges.append(MemoryRange(low, high - low, value.name, not value.readonly, value.shape))
+    return ranges

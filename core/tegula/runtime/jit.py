@@ -1,0 +1,297 @@
+"""`tegula.jit` and the kernel object it makes."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+from tegula.config import OVERRIDES, config
+from tegula.errors import ArgumentError, HostCallError
+from tegula.frontend.function import DeviceFunction
+from tegula.runtime import dispatch, grids
+from tegula.runtime.binding import Bound, bind
+from tegula.runtime.dispatch_tables import MAX_ENTRIES, Table, Variant
+from tegula.runtime.parameters import KernelParam, kernel_params
+
+if TYPE_CHECKING:
+    from tegula.runtime.compiled import CompiledKernel
+    from tegula.runtime.specialize import Specialized
+    from tegula.runtime.variants import Prepared
+
+MAX_BOUND_GRIDS = 1024
+"""Launchers that a kernel keeps for grids it was launched on."""
+
+Launcher = Callable[..., Any]
+Names = Iterable[str | int]
+
+
+class JITFunction(DeviceFunction):
+    """A kernel, or a function that kernels call: compiled when launched, once per kind of arguments.
+
+        kernel[grid](*args, **options)
+
+    `grid` is one to three counts of programs, or a function that gets the arguments as a dictionary and returns
+    them. Keywords that are no parameters are options of the backend, and `device=`. The launch returns the
+    `CompiledKernel`.
+    """
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        *,
+        version: Any = None,
+        repr: Callable[[Any], str] | None = None,
+        launch_metadata: Callable[..., Any] | None = None,
+        do_not_specialize: Names = (),
+        do_not_specialize_on_alignment: Names = (),
+        debug: bool | None = None,
+        noinline: bool = False,
+    ) -> None:
+        super().__init__(fn, noinline=noinline)
+        self.version = version
+        self.name_of = repr
+        self.launch_metadata = launch_metadata
+        self.do_not_specialize = do_not_specialize
+        self.do_not_specialize_on_alignment = do_not_specialize_on_alignment
+        self.debug = debug
+        self.pre_run_hooks: list[Callable[..., Any]] = []
+        self.params  # noqa: B018 - a wrong name in the decorator is an error where it stands
+        self._bound: dict[Any, Launcher] = {}
+        self._table: Table | None = None
+        self._lock = threading.RLock()
+
+    # -- what is known without compiling
+
+    @functools.cached_property
+    def params(self) -> tuple[KernelParam, ...]:  # type: ignore[override]
+        """The parameters, with how far each is specialised."""
+        return kernel_params(
+            self.fn.__name__,
+            DeviceFunction.params.func(self),  # type: ignore[attr-defined]
+            self.do_not_specialize,
+            self.do_not_specialize_on_alignment,
+        )
+
+    @functools.cached_property
+    def signature(self) -> inspect.Signature:
+        """The Python signature."""
+        return inspect.signature(self.fn)
+
+    @functools.cached_property
+    def arg_names(self) -> list[str]:
+        """Names of the parameters, in order."""
+        return [param.name for param in self.params]
+
+    @property
+    def cache_key(self) -> str:
+        """Hash of the source and of everything it reaches: helpers and captured constants."""
+        from tegula.frontend import source_key
+
+        return source_key(self)
+
+    @functools.cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(self.arg_names)
+
+    @functools.cached_property
+    def _defaults(self) -> dict[str, Any]:
+        return {p.name: p.default for p in self.params if p.has_default}
+
+    # -- launching
+
+    def __getitem__(self, grid: Any) -> Launcher:
+        """The launcher for a grid; those used before come from a dictionary."""
+        try:
+            return self._bound[grid]
+        except (KeyError, TypeError):
+            return self._bind_grid(grid)
+
+    def _bind_grid(self, grid: Any) -> Launcher:
+        if callable(grid) and not isinstance(grid, tuple | list | int):
+            return CallableGrid(self, grid)
+        dims = grids.normalize(self.fn.__name__, grid)
+        slow = functools.partial(self._launch, dims)
+        launcher: Launcher = slow
+        if 0 not in dims and not self.pre_run_hooks and config.native_launch and dispatch.native():
+            launcher = dispatch.launcher(self._own_table(), dims, slow)
+        if isinstance(grid, tuple | int):
+            with self._lock:
+                if len(self._bound) >= MAX_BOUND_GRIDS:
+                    self._bound.clear()
+                self._bound[grid] = launcher
+        return launcher
+
+    def _own_table(self) -> Table:
+        with self._lock:
+            if self._table is None:
+                self._table = dispatch.new_table()
+            return self._table
+
+    def _launch(self, grid: grids.Grid, /, *args: Any, **kwargs: Any) -> CompiledKernel:
+        """The path of the first launch of its kind, and of all that the dispatcher cannot do."""
+        for hook in self.pre_run_hooks:
+            hook(*args, **kwargs)
+        prepared = self._variants.prepare(args, kwargs)
+        if 0 in grid:
+            return prepared.compiled
+        if self._table is not None and not self.pre_run_hooks:
+            self._bind_variants(prepared, len(args), tuple(kwargs))
+        prepared.compiled.run(grid, prepared.specialized.values)
+        return prepared.compiled
+
+    @functools.cached_property
+    def _variants(self) -> Any:
+        from tegula.runtime.variants import Variants
+
+        return Variants(self)
+
+    def _bind_variants(self, prepared: Prepared, nargs: int, kwnames: tuple[str, ...]) -> None:
+        """Enter into the dispatcher's table what was prepared, if the dispatcher can take it."""
+        table, specialized = self._own_table(), prepared.specialized
+        entries = [*prepared.guards, *specialized.entries]
+        if not specialized.native or len(entries) > MAX_ENTRIES:
+            return
+        for compiled, checked in prepared.bindable:
+            if compiled.kernel.launch_address is None:
+                return
+            pairs = self._pairs(specialized, checked, len(prepared.guards))
+            if pairs is None:
+                continue
+            exchange, device = prepared.stream
+            table.add(
+                Variant(
+                    nargs, kwnames or None, entries, len(specialized.values), pairs, compiled,
+                    compiled.kernel.launch_address, compiled.kernel.handle,
+                    OVERRIDES.get(), dispatch.generation(), exchange, device,
+                    conservative=compiled is not prepared.bindable[0][0],
+                )
+            )  # fmt: skip
+
+    @staticmethod
+    def _pairs(
+        specialized: Specialized, checked: Sequence[tuple[int, int, bool]], offset: int
+    ) -> list[tuple[int, int, bool]] | None:
+        """Alias checks by entry; None if an extent they need cannot be read natively."""
+        from tegula.runtime.dispatch_tables import Flag, Kind
+
+        pairs = []
+        for i, j, same_ok in checked:
+            first, second = specialized.entry_of_slot[i], specialized.entry_of_slot[j]
+            for index in (first, second):
+                entry = specialized.entries[index]
+                if entry.kind not in (Kind.NUMPY, Kind.DLPACK):
+                    return None
+                entry.flags |= Flag.EXTENT
+            pairs.append((first + offset, second + offset, same_ok))
+        return pairs
+
+    def forget(self) -> None:
+        """Drop everything compiled and bound in this process; the disk cache keeps what it has."""
+        with self._lock:
+            self._bound.clear()
+            if self._table is not None:
+                self._table.clear()
+            self.__dict__.pop("_variants", None)
+
+    # -- other ways in
+
+    def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
+        """`kernel[grid](*args, **kwargs)` with the grid as a keyword."""
+        if warmup:
+            return self.warmup(*args, grid=grid, **kwargs)
+        return self[grid](*args, **kwargs)
+
+    def warmup(self, *args: Any, grid: Any = (1,), **kwargs: Any) -> CompiledKernel:
+        """Compile for these arguments without launching. A dtype stands for an array of that type."""
+        from tegula.runtime.mock import mock_arguments
+
+        if not callable(grid):
+            grids.normalize(self.fn.__name__, grid)
+        mocked, named = mock_arguments(self.params, args, kwargs)
+        return self._variants.prepare(mocked, named).compiled  # type: ignore[no-any-return]
+
+    def add_pre_run_hook(self, hook: Callable[..., Any]) -> None:
+        """Call `hook(*args, **kwargs)` before every launch; launches then go through Python."""
+        if not callable(hook):
+            raise TypeError(f"a pre-run hook has to be callable, not {hook!r}")
+        self.pre_run_hooks.append(hook)
+        with self._lock:
+            self._bound.clear()
+            if self._table is not None:
+                self._table.clear()
+
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Bound]:
+        """The arguments in parameter order; what is missing or superfluous raises."""
+        return bind(self.fn.__name__, self.params, args, kwargs)[0]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise HostCallError(
+            f"kernel `{self.fn.__name__}` was called like a Python function; launch it with "
+            f"{self.fn.__name__}[grid](...), where grid is the number of programs, or call it from "
+            "another kernel"
+        )
+
+
+class CallableGrid:
+    """A kernel with a grid that depends on the arguments."""
+
+    __slots__ = ("grid", "kernel")
+
+    def __init__(self, kernel: JITFunction, grid: Callable[[dict[str, Any]], Any]) -> None:
+        self.kernel = kernel
+        self.grid = grid
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        kernel = self.kernel
+        meta = dict(zip(kernel.arg_names, args))
+        meta.update(kwargs)
+        for name, value in kernel._defaults.items():
+            meta.setdefault(name, value)
+        try:
+            grid = self.grid(meta)
+        except KeyError as error:
+            kernel.bind(args, kwargs)  # a missing argument explains itself better
+            raise ArgumentError(
+                f"the grid function of kernel `{kernel.fn.__name__}` asks for {error}, which is "
+                f"neither an argument nor an option of this launch"
+            ) from error
+        return kernel[grid](*args, **kwargs)
+
+
+@overload
+def jit(fn: Callable[..., Any]) -> JITFunction: ...
+@overload
+def jit(
+    *,
+    version: Any = None,
+    repr: Callable[[Any], str] | None = None,
+    launch_metadata: Callable[..., Any] | None = None,
+    do_not_specialize: Names | None = None,
+    do_not_specialize_on_alignment: Names | None = None,
+    debug: bool | None = None,
+    noinline: bool | None = None,
+) -> Callable[[Callable[..., Any]], JITFunction]: ...
+
+
+def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Make a kernel of a Python function: `@tegula.jit`, or `@tegula.jit(debug=True)` with options.
+
+    version: anything; part of the cache key. repr: a function that names a specialisation. launch_metadata: a function
+    that profilers call. do_not_specialize, do_not_specialize_on_alignment: parameters, by name or number, for which one
+    compilation serves all values, or all alignments. debug: keep device assertions. noinline: stay a call.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    known = inspect.signature(JITFunction.__init__).parameters
+    for name in given:
+        if name not in known or name in ("self", "fn"):
+            from tegula.errors import OptionError, nearest
+
+            raise OptionError(f"tegula.jit has no option {name!r}{nearest(name, known)}")
+    if fn is None:
+        return lambda function: jit(function, **given)
+    if isinstance(fn, JITFunction):
+        return fn
+    return JITFunction(fn, **given)

@@ -1,0 +1,256 @@
+"""The compiled variants of one kernel: finding the right one for some arguments, or making it."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tegula.config import config
+from tegula.errors import OptionError, nearest
+from tegula.plugin import select
+from tegula.runtime import compiler, dlpack
+from tegula.runtime.arguments import Array, Located
+from tegula.runtime.binding import Bound, bind
+from tegula.runtime.compiled import CompiledKernel
+from tegula.runtime.dispatch_tables import Entry
+from tegula.runtime.specialize import Specialized, Specializer
+
+if TYPE_CHECKING:
+    from tegula.plugin.backend import Backend
+    from tegula.plugin.records import CompileContext, Target
+    from tegula.plugin.select import Selection
+    from tegula.runtime.jit import JITFunction
+
+Pairs = list[tuple[int, int, bool]]
+
+
+@dataclass(slots=True)
+class Prepared:
+    """What one launch needs, and what the dispatcher needs for the next one like it."""
+
+    compiled: CompiledKernel
+    specialized: Specialized
+    bindable: list[tuple[CompiledKernel, Pairs]]
+    """Variants for these arguments with the alias checks each needs; the checked one first."""
+    guards: list[Entry]
+    """Checks that captured globals have not changed."""
+    stream: tuple[int, int]
+    """Native function that gives the current stream, and the device it is asked for."""
+
+
+class Variants:
+    """All variants of one kernel in this process, by everything that distinguishes them."""
+
+    def __init__(self, kernel: JITFunction) -> None:
+        self.kernel = kernel
+        self._compiled: dict[Any, CompiledKernel] = {}
+        self._lock = threading.Lock()
+        self._busy: dict[Any, threading.Lock] = {}
+        self._snapshot: Any = None
+
+    def prepare(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Prepared:
+        """Bind, specialise, choose the device, and find or compile the variant."""
+        kernel = self.kernel
+        name = kernel.fn.__name__
+        bound, extra = bind(name, kernel.params, args, kwargs)
+        specializer = Specializer()
+        for b in bound:
+            if b.rest:
+                specializer.add_members(b.param, b.value, b.source)
+            else:
+                specializer.add(b.param, b.value, b.source, b.parent)
+        for value, source in extra.values():
+            specializer.option(value, source)
+        specialized = specializer.out
+        given = {option: value for option, (value, _) in extra.items()}
+        selection = _select(given.pop("device", None), specialized.arrays)
+        context = self._context(selection, given, bound, kwargs)
+        self._check_globals()
+        return self._choose(selection, context, specialized, bound)
+
+    # -- options
+
+    def _context(
+        self,
+        selection: Selection,
+        given: Mapping[str, Any],
+        bound: Sequence[Bound],
+        kwargs: Mapping[str, Any],
+    ) -> CompileContext:
+        target = selection.info.target
+        known = _option_names(selection.backend, target)
+        options = dict(given)
+        if self.kernel.debug is not None:
+            options.setdefault("debug", self.kernel.debug)
+        for name in options:
+            if name not in known:
+                self._unknown(name, known, selection)
+        # A parameter that has an option's name serves as both, if it was given by name.
+        options.update({n: kwargs[n] for n in self.kernel._names & known if n in kwargs})
+        return _context_of(selection.backend, target, _frozen(options))
+
+    def _unknown(self, name: str, known: frozenset[str], selection: Selection) -> None:
+        candidates = [*self.kernel.arg_names, *sorted(known), "device"]
+        raise OptionError(
+            f"kernel `{self.kernel.fn.__name__}` got the keyword '{name}', which is neither one of its "
+            f"parameters ({', '.join(self.kernel.arg_names)}) nor an option of backend "
+            f"'{selection.backend.name}' ({', '.join(sorted(known))}){nearest(name, candidates)}"
+        )
+
+    # -- globals
+
+    def _check_globals(self) -> None:
+        """Forget what was compiled when a global that it read means something else now."""
+        snapshot = self._snapshot
+        if snapshot is not None and snapshot.changed():
+            with self._lock:
+                self._compiled.clear()
+                self._snapshot = None
+            table = self.kernel._table
+            if table is not None:
+                table.clear()
+
+    def _guards(self) -> list[Entry]:
+        if self._snapshot is None:
+            from tegula.frontend import globals_snapshot
+
+            self._snapshot = globals_snapshot(self.kernel)
+        return []
+
+    # -- variants
+
+    def _choose(
+        self,
+        selection: Selection,
+        context: CompileContext,
+        specialized: Specialized,
+        bound: Sequence[Bound],
+    ) -> Prepared:
+        compiled = self._get(selection, context, specialized, bound)
+        pairs = compiled.alias_pairs
+        bindable = [(compiled, pairs)]
+        if pairs and _overlap(specialized, pairs):
+            options = {**_given_of(context), "assume_disjoint": False}
+            careful = _context_of(selection.backend, context.target, _frozen(options))
+            compiled = self._get(selection, careful, specialized, bound)
+            bindable.append((compiled, []))
+        return Prepared(compiled, specialized, bindable, self._guards(), _stream(specialized))
+
+    def _get(
+        self,
+        selection: Selection,
+        context: CompileContext,
+        specialized: Specialized,
+        bound: Sequence[Bound],
+    ) -> CompiledKernel:
+        key = (selection.backend, selection.id, context.options.key(), tuple(specialized.key))
+        found = self._compiled.get(key)
+        if found is not None:
+            return found
+        with self._lock:
+            busy = self._busy.setdefault(key, threading.Lock())
+        with busy:  # whoever comes second finds what the first one made
+            found = self._compiled.get(key)
+            if found is None:
+                found = self._build(selection, context, specialized, bound)
+                self._compiled[key] = found
+        with self._lock:
+            self._busy.pop(key, None)
+        return found
+
+    def _build(
+        self,
+        selection: Selection,
+        context: CompileContext,
+        specialized: Specialized,
+        bound: Sequence[Bound],
+    ) -> CompiledKernel:
+        config.check_environment()
+        kernel = self.kernel
+        request = compiler.Request(
+            fn=kernel,
+            types=specialized.types,
+            constants=specialized.constants,
+            attrs=specialized.attrs,
+            context=context,
+            backend=selection.backend,
+            name=kernel.fn.__name__,
+            version="" if kernel.version is None else str(kernel.version),
+            readonly=tuple(a.name for a in specialized.arrays if a.readonly),
+        )
+        artifact, key, timing = compiler.compile_artifact(request)
+        compiler.log(1, f"{request.name} for {selection.id} ({selection.why}): "
+                     f"{'cache hit' if timing.hit else 'compiled'}")  # fmt: skip
+        compiler.log(2, f"{request.name}: {timing}")
+        constant = [b.param.name not in specialized.types for b in bound]
+        return CompiledKernel(request, artifact, key, selection, specialized.slot_types, constant)
+
+
+# -------------------------------------------------------------------------------------------------
+# Devices and contexts
+
+
+def _select(device: Any, arrays: Sequence[Array]) -> Selection:
+    tensors: list[tuple[str, Any]] = []
+    for array in arrays:
+        value = array.value
+        if hasattr(value, "__dlpack_device__") or hasattr(value, "__array_interface__"):
+            tensors.append((array.name, value))
+        elif array.device is not None:
+            tensors.append((array.name, Located(array)))
+    return select.select_device(tensors, device)
+
+
+def _frozen(options: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    return tuple(sorted(options.items()))
+
+
+@functools.lru_cache(maxsize=64)
+def _option_names(backend: Backend, target: Target) -> frozenset[str]:
+    return frozenset(backend.compiler.options(target, {}).names())
+
+
+def _context_of(
+    backend: Backend, target: Target, options: tuple[tuple[str, Any], ...]
+) -> CompileContext:
+    try:
+        return _cached_context(backend, target, options, tuple(type(v) for _, v in options))
+    except TypeError:  # an option's value cannot be hashed
+        return backend.context(target, dict(options))
+
+
+@functools.lru_cache(maxsize=256)
+def _cached_context(
+    backend: Backend, target: Target, options: tuple[tuple[str, Any], ...], kinds: tuple[type, ...]
+) -> CompileContext:
+    return backend.context(target, dict(options))
+
+
+def _given_of(context: CompileContext) -> dict[str, Any]:
+    return dict(context.options.to_json())
+
+
+def _stream(specialized: Specialized) -> tuple[int, int]:
+    for array in specialized.arrays:
+        device = array.device
+        if array.exchange is not None and device is not None and device[0] != dlpack.HOST:
+            return array.exchange.stream_of, dlpack.packed_device(device)
+    return 0, 0
+
+
+def _overlap(specialized: Specialized, pairs: Pairs) -> bool:
+    """Whether one of the pairs is not as the fast variant needs it; unknown extents count as overlapping."""
+    for i, j, same_ok in pairs:
+        a, b = specialized.values[i], specialized.values[j]
+        first, second = a.extent(), b.extent()
+        if first is None or second is None:
+            return True
+        if first[1] <= second[0] or second[1] <= first[0]:
+            continue
+        if same_ok and a.address == b.address:
+            continue
+        return True
+    return False
