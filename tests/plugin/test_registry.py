@@ -447,3 +447,51 @@ def test_records_of_other_hooks_are_checked(install, registry):
     )
     with pytest.raises(PluginError, match="Extension records, not tuple"):
         registry.backend("fake").extensions()
+
+
+EXTENDED = """
+from tegula.interp.backend import InterpreterCompiler as C
+from tegula.plugin import Extension
+
+@hookimpl
+def tegula_extensions(ir_version):
+    from tegula.passes import Pipeline
+    unroll, licm = Pipeline.parse("unroll"), Pipeline.parse("licm")
+    return [Extension("mine", {"shared.begin": unroll.passes, "backend.end": licm.passes}, "v7")]
+"""
+
+
+def test_extension_joins_pipeline_and_fingerprint_of_its_backend_only(install, registry):
+    from tegula.passes import default_pipeline
+
+    install("tegula-fake", "fake", extra=EXTENDED)
+    fake, plain = registry.backend("fake"), registry.backend("interpreter")
+    assert [str(fake.pipeline(context_of(fake))), str(plain.pipeline(context_of(plain)))] == [
+        f"unroll,{default_pipeline()},licm",
+        str(default_pipeline()),
+    ]
+    assert "mine=v7" in fake.fingerprint()
+    assert "mine" not in plain.fingerprint()
+
+
+def context_of(backend):
+    return backend.context(backend.info(0).target, {"num_warps": 8})
+
+
+def test_context_holds_checked_options_and_capabilities(registry):
+    from tegula.plugin import OptionError
+
+    interpreter = registry.backend("interpreter")
+    context = context_of(interpreter)
+    assert context.options.num_warps == 8
+    assert context.capabilities.supports("dot", "f16", "f16", "f32")
+    assert context.backend is interpreter.spec
+    with pytest.raises(OptionError, match="num_wraps"):
+        interpreter.context(context.target, {"num_wraps": 8})
+
+
+def test_fingerprint_names_distribution_and_toolchain(registry):
+    import numpy as np
+
+    fingerprint = registry.backend("interpreter").fingerprint()
+    assert "tegula 0.1" in fingerprint and f"numpy {np.__version__}" in fingerprint
