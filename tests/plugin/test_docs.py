@@ -13,7 +13,7 @@ from plugin.test_cli import lines_of, tegula
 
 from tegula.ir import parse_module
 from tegula.plugin import UnsupportedError
-from tegula.tools.selftest import launch
+from tegula.tools import execute
 
 PAGE = Path(__file__).parents[2] / "docs" / "plugins.md"
 
@@ -50,17 +50,14 @@ def test_example_is_listed(example):
     assert {"acme", "interpreter"} <= {r["name"] for r in rows if r["state"] == "available"}
 
 
-def compiled(registry, text):
-    backend = registry.backend("acme")
-    context = backend.context(backend.info(0).target, {})
-    module = backend.pipeline(context).run(parse_module(text))
-    artifact = backend.compiler.emit(module, context.target, context.options)
-    return backend.device(0).load(artifact), artifact
+@pytest.fixture
+def acme(example, registry, monkeypatch):
+    monkeypatch.setattr("tegula.plugin.registry.registry", registry)
+    return registry.backend("acme")
 
 
-def test_example_runs_on_arrays_without_a_mask(example, registry):
-    kernel, artifact = compiled(
-        registry,
+def test_example_runs_on_arrays_without_a_mask(acme):
+    module = parse_module(
         """kernel @square(%x: ptr<f64>) {
           %i = arange {start = 0, end = 5} : i32[5]
           %xs = splat %x {shape = [5]} : ptr<f64>[5]
@@ -69,10 +66,10 @@ def test_example_runs_on_arrays_without_a_mask(example, registry):
           %w = mul %v, %v : f64[5]
           store %p, %w
           return
-        }""",
+        }"""
     )
     x = np.arange(5.0)
-    launch(kernel, artifact, (1, 1, 1), [x.ctypes.data])
+    execute.run_on(module, 1, {"x": x}, "acme")
     assert x.tolist() == [0, 1, 4, 9, 16]
 
 
@@ -83,17 +80,17 @@ def test_example_runs_on_arrays_without_a_mask(example, registry):
         ("%b = cast %v {to = f16} : f16[5]\n  %w = cast %b {to = f64} : f64[5]", "'cast'"),
     ],
 )
-def test_example_says_what_it_cannot_compile(example, registry, line, words):
+def test_example_says_what_it_cannot_compile(acme, line, words):
+    module = parse_module(
+        f"""kernel @k(%x: ptr<f64>) {{
+          %i = arange {{start = 0, end = 5}} : i32[5]
+          %xs = splat %x {{shape = [5]}} : ptr<f64>[5]
+          %p = addptr %xs, %i : ptr<f64>[5]
+          %v = load %p : f64[5]
+          {line}
+          store %p, %w
+          return
+        }}"""
+    )
     with pytest.raises(UnsupportedError, match=words):
-        compiled(
-            registry,
-            f"""kernel @k(%x: ptr<f64>) {{
-              %i = arange {{start = 0, end = 5}} : i32[5]
-              %xs = splat %x {{shape = [5]}} : ptr<f64>[5]
-              %p = addptr %xs, %i : ptr<f64>[5]
-              %v = load %p : f64[5]
-              {line}
-              store %p, %w
-              return
-            }}""",
-        )
+        execute.run_on(module, 1, {"x": np.arange(5.0)}, "acme")

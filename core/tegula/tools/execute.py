@@ -27,15 +27,17 @@ def backend_names() -> list[str]:
     return sorted(names, key=lambda name: (name != "interpreter", name))
 
 
-def compile_for(module: Module, backend: str, options: Mapping[str, Any] | None = None) -> Any:
-    """The module's kernel, loaded on the first device of a backend."""
+def compile_for(
+    module: Module, backend: str, options: Mapping[str, Any] | None = None, *, index: int = 0
+) -> Any:
+    """The module's kernel, loaded on a device of a backend, the first unless told otherwise."""
     from tegula.plugin.registry import registry
 
     found = registry.backend(backend)
-    context = found.context(found.info(0).target, options or {})
+    context = found.context(found.info(index).target, options or {})
     lowered = found.pipeline(context).run(module)
     artifact = found.compiler.emit(lowered, context.target, context.options)
-    return found.device(0).load(artifact)
+    return found.device(index).load(artifact)
 
 
 def run_on(

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
-import struct
 import time
-from collections.abc import Sequence
 from typing import Any
 
 from tegula.plugin.backend import Backend
-from tegula.plugin.contract import Device, Kernel
+from tegula.plugin.contract import Device
 from tegula.plugin.loader import one_line
-from tegula.plugin.records import Artifact, Finding, MemoryRange
+from tegula.plugin.records import Finding
 
 KERNEL = """
 kernel @axpy(%x: ptr<const f32>, %y: ptr<f32>, %a: f32, %n: i32) {
@@ -39,17 +36,6 @@ kernel @axpy(%x: ptr<const f32>, %y: ptr<f32>, %a: f32, %n: i32) {
 
 ELEMENTS = 1000
 """No multiple of the tile, so that the mask matters."""
-
-_LAUNCH = ctypes.CFUNCTYPE(
-    ctypes.c_int,
-    ctypes.c_void_p,
-    ctypes.c_void_p,
-    ctypes.c_int64,
-    ctypes.c_int,
-    ctypes.c_int,
-    ctypes.c_int,
-    ctypes.c_void_p,
-)
 
 
 def health_results(backend: Backend) -> list[dict[str, Any]]:
@@ -92,21 +78,22 @@ def _axpy(backend: Backend, index: int) -> tuple[int, float]:
     import numpy as np
 
     from tegula.ir import parse_module
+    from tegula.tools.execute import compile_for, launch
 
+    module = parse_module(KERNEL)
+    (signature,) = module.kernels
     begin = time.perf_counter()
-    context = backend.context(backend.info(index).target, {})
-    module = backend.pipeline(context).run(parse_module(KERNEL))
-    artifact = backend.compiler.emit(module, context.target, context.options)
+    kernel = compile_for(module, backend.name, index=index)
     compile_ms = (time.perf_counter() - begin) * 1e3
 
     device = backend.device(index)
-    kernel = device.load(artifact)
     x = np.linspace(-1, 1, ELEMENTS, dtype=np.float32)
     y = np.arange(ELEMENTS, dtype=np.float32)
     expected = np.float32(3) * x + y
     addresses = [_upload(device, array) for array in (x, y)]
     try:
-        launch(kernel, artifact, (-(-ELEMENTS // 64), 1, 1), [*addresses, 3.0, ELEMENTS])
+        args = {"x": addresses[0], "y": addresses[1], "a": 3.0, "n": ELEMENTS}
+        launch(kernel, signature, -(-ELEMENTS // 64), args)
         device.synchronize()
         device.copy(y.ctypes.data, addresses[1], y.nbytes)
         device.synchronize()
@@ -120,34 +107,3 @@ def _upload(device: Device, array: Any) -> int:
     address = device.alloc(array.nbytes)
     device.copy(address, array.ctypes.data, array.nbytes)
     return address
-
-
-def launch(
-    kernel: Kernel,
-    artifact: Artifact,
-    grid: tuple[int, int, int],
-    args: Sequence[int | float],
-    *,
-    stream: int = 0,
-    memory: Sequence[MemoryRange] = (),
-) -> None:
-    """Launch a loaded kernel without the launch stub: slow, plain and good for tests."""
-    if kernel.launch_address is None:
-        kernel.launch(grid, args, stream=stream, memory=memory)
-        return
-    slots = b"".join(_slot(type_, value) for type_, value in zip(artifact.params, args))
-    code = _LAUNCH(kernel.launch_address)(
-        kernel.handle, slots, len(artifact.params), *grid, stream or None
-    )
-    if code != 0:
-        raise RuntimeError(kernel.error_text(code))
-
-
-def _slot(type_: str, value: int | float) -> bytes:
-    if type_ == "f32":
-        return struct.pack("<f4x", value)
-    if type_ == "f64":
-        return struct.pack("<d", value)
-    if type_ in ("f16", "bf16") or type_.startswith("f8"):
-        raise ValueError(f"a scalar parameter of type {type_} cannot be passed")
-    return (int(value) % 2**64).to_bytes(8, "little")
