@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 
 class TegulaError(Exception):
@@ -74,6 +75,79 @@ class ConfigWarning(UserWarning):
 
 class CacheWarning(UserWarning):
     """The disk cache cannot be used as configured; compilation goes on without it."""
+
+
+class SourceError(TegulaError):
+    """Python kept no source for a function that is to be compiled, or the file no longer holds it."""
+
+
+class CompilationError(TegulaError):
+    """A kernel breaks a rule of the language.
+
+    Prints the place as `file:line:column`, the source line with a caret, the cause and a remedy; for an error inside of
+    a called function, every call on the way. `frames` goes from the kernel to the place itself.
+    """
+
+    def __init__(self, message: str, hint: str = "", frames: Iterable[SourceFrame] = ()) -> None:
+        self.message = message
+        self.hint = hint
+        self.frames = tuple(frames)
+        super().__init__(message)
+
+    @property
+    def file(self) -> str:
+        """File of the innermost place."""
+        return self.frames[-1].file if self.frames else "<unknown>"
+
+    @property
+    def line(self) -> int:
+        """1-based line of the innermost place."""
+        return self.frames[-1].line if self.frames else 0
+
+    @property
+    def column(self) -> int:
+        """1-based column of the innermost place."""
+        return self.frames[-1].column if self.frames else 0
+
+    def __str__(self) -> str:
+        text = [frame.render() for frame in self.frames]
+        text.append(f"error: {self.message}")
+        if self.hint:
+            text.append(f"help: {self.hint}")
+        return "\n" + "\n".join(text) if self.frames else "\n".join(text)
+
+    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
+        return type(self), (self.message, self.hint, self.frames)
+
+
+class UnsupportedLanguageConstruct(CompilationError):
+    """A kernel uses a part of Python that the kernel language does not have."""
+
+
+class CompileTimeAssertionFailure(CompilationError):
+    """A `static_assert`, or an `assert` on a compile-time constant, does not hold."""
+
+
+@dataclass(frozen=True)
+class SourceFrame:
+    """One place in a kernel's source: file, 1-based line and column, length of the marked text, and the line itself."""
+
+    function: str
+    file: str
+    line: int
+    column: int
+    width: int
+    text: str
+
+    def render(self) -> str:
+        """The place, the source line, and carets under the marked text."""
+        number = str(self.line)
+        pad = " " * len(number)
+        gap = "".join("\t" if c == "\t" else " " for c in self.text[: self.column - 1])
+        return (
+            f"{self.file}:{self.line}:{self.column}: in `{self.function}`\n"
+            f"{pad} |\n{number} | {self.text}\n{pad} | {gap}{'^' * max(1, self.width)}"
+        )
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -1,0 +1,350 @@
+"""Expressions other than calls."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from tegula.errors import nearest
+from tegula.ir.types import i1
+from tegula.language.descriptor import DESCRIPTOR_METHODS
+from tegula.language.members import TENSOR_METHODS
+from tegula.language.shape import subscript, trans
+from tegula.language.values import (
+    DESCRIPTOR_PROPERTIES,
+    TENSOR_PROPERTIES,
+    BoundMethod,
+    constexpr,
+    describe,
+    is_number,
+    range_spec,
+    tensor,
+    tensor_descriptor,
+)
+
+from .diagnostics import LanguageError, Unsupported
+from .semantic import Semantic
+
+if TYPE_CHECKING:
+    from .visitor import Visitor
+
+RUNTIME = (tensor, tensor_descriptor)
+
+
+def _binary(
+    constant: Callable[[Any, Any], Any], runtime: Callable[[Semantic, Any, Any], Any]
+) -> Callable[[Semantic, Any, Any], Any]:
+    """An operator: Python's on constants, the language's where a tensor takes part."""
+
+    def apply(s: Semantic, a: Any, b: Any) -> Any:
+        if isinstance(a, RUNTIME) or isinstance(b, RUNTIME):
+            return runtime(s, a, b)
+        if isinstance(a, list):
+            a = tuple(a)
+        if isinstance(b, list):
+            b = tuple(b)
+        return constant(a, b)
+
+    return apply
+
+
+BINARY: dict[type, Callable[[Semantic, Any, Any], Any]] = {
+    ast.Add: _binary(operator.add, Semantic.add),
+    ast.Sub: _binary(operator.sub, Semantic.sub),
+    ast.Mult: _binary(operator.mul, Semantic.mul),
+    ast.Div: _binary(operator.truediv, Semantic.truediv),
+    ast.FloorDiv: _binary(operator.floordiv, Semantic.floordiv),
+    ast.Mod: _binary(operator.mod, Semantic.mod),
+    ast.Pow: _binary(operator.pow, Semantic.power),
+    ast.LShift: _binary(operator.lshift, Semantic.shl),
+    ast.RShift: _binary(operator.rshift, Semantic.shr),
+    ast.BitAnd: _binary(operator.and_, Semantic.and_),
+    ast.BitOr: _binary(operator.or_, Semantic.or_),
+    ast.BitXor: _binary(operator.xor, Semantic.xor),
+    ast.MatMult: _binary(operator.matmul, Semantic.matmul),
+}
+
+UNARY: dict[type, tuple[Callable[[Any], Any], Callable[[Semantic, Any], Any]]] = {
+    ast.USub: (operator.neg, Semantic.neg),
+    ast.UAdd: (operator.pos, lambda s, x: x),
+    ast.Invert: (operator.invert, Semantic.invert),
+    ast.Not: (operator.not_, Semantic.logical_not),
+}
+
+COMPARE: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
+    ast.Eq: ("eq", operator.eq),
+    ast.NotEq: ("ne", operator.ne),
+    ast.Lt: ("lt", operator.lt),
+    ast.LtE: ("le", operator.le),
+    ast.Gt: ("gt", operator.gt),
+    ast.GtE: ("ge", operator.ge),
+}
+
+
+class Expressions:
+    """Mixin of `Visitor`."""
+
+    def visit_constant(self: Visitor, node: ast.Constant) -> Any:
+        if isinstance(node.value, complex):
+            raise Unsupported("complex numbers cannot be used in kernels", "keep two real tiles")
+        return node.value
+
+    def visit_name(self: Visitor, node: ast.Name) -> Any:
+        return self.lookup(node.id)
+
+    def visit_walrus(self: Visitor, node: ast.NamedExpr) -> Any:
+        value = self.visit(node.value)
+        self.assign(node.target, value)
+        return value
+
+    def visit_tuple(self: Visitor, node: ast.Tuple | ast.List) -> tuple[Any, ...]:
+        return self.elements(node.elts)
+
+    def elements(self: Visitor, nodes: list[ast.expr]) -> tuple[Any, ...]:
+        """Values of a list of expressions, `*t` unpacked."""
+        out: list[Any] = []
+        for n in nodes:
+            if isinstance(n, ast.Starred):
+                out.extend(self.sequence(self.visit(n.value), "`*`"))
+            else:
+                out.append(self.visit(n))
+        return tuple(out)
+
+    def sequence(self: Visitor, value: Any, what: str) -> tuple[Any, ...]:
+        """The elements of a compile-time sequence."""
+        if isinstance(value, range_spec):
+            bounds = (value.start, value.stop, value.step)
+            if all(isinstance(x, int) for x in bounds):
+                return tuple(range(*bounds))
+            raise LanguageError(f"{what} needs a range with compile-time bounds")
+        if isinstance(value, (tuple, list)):
+            return tuple(value)
+        raise LanguageError(f"{what} takes a tuple, not {describe(value)}")
+
+    # ---- operators
+
+    def visit_binary(self: Visitor, node: ast.BinOp) -> Any:
+        left = self.visit(node.left)
+        right = self.visit(node.right)
+        self.locate(node)
+        return self.binary(type(node.op), left, right)
+
+    def visit_unary(self: Visitor, node: ast.UnaryOp) -> Any:
+        value = self.visit(node.operand)
+        constant, runtime = UNARY[type(node.op)]
+        if not isinstance(value, tensor):
+            return constant(value)
+        self.locate(node)
+        return runtime(self.s, value)
+
+    def visit_boolean(self: Visitor, node: ast.BoolOp) -> Any:
+        """Constants decide without a look at the rest; runtime values are all evaluated and combined elementwise."""
+        is_and = isinstance(node.op, ast.And)
+        result: Any = is_and
+        for operand in node.values:
+            value = self.visit(operand)
+            if isinstance(result, tensor):
+                self.locate(node)
+                result = self.s.logical("and" if is_and else "or", result, value)
+            elif not isinstance(value, tensor) and bool(value) != is_and:
+                return value
+            else:
+                result = value
+        return result
+
+    def visit_compare(self: Visitor, node: ast.Compare) -> Any:
+        left = self.visit(node.left)
+        result: Any = None
+        for op, operand in zip(node.ops, node.comparators, strict=True):
+            right = self.visit(operand)
+            self.locate(node)
+            value = self.compare(type(op), left, right)
+            if result is None:
+                result = value
+            elif isinstance(result, tensor) or isinstance(value, tensor):
+                result = self.s.logical("and", result, value)
+            else:
+                result = result and value
+            if result is False:
+                return False
+            left = right
+        return result
+
+    def compare(self: Visitor, op: type, a: Any, b: Any) -> Any:
+        """One comparison of a chain."""
+        if op is ast.Is or op is ast.IsNot:
+            return self.identical(a, b) == (op is ast.Is)
+        if op is ast.In or op is ast.NotIn:
+            found = self.contains(a, b)
+            if isinstance(found, tensor):
+                return found if op is ast.In else self.s.logical_not(found)
+            return found == (op is ast.In)
+        pred, constant = COMPARE[op]
+        if isinstance(a, tensor) or isinstance(b, tensor):
+            other = b if isinstance(a, tensor) else a
+            if pred in ("eq", "ne") and not (isinstance(other, tensor) or is_number(other)):
+                return pred == "ne"
+            return self.s.compare(pred, a, b)
+        if any(isinstance(x, tuple) and any(isinstance(v, RUNTIME) for v in x) for x in (a, b)):
+            raise LanguageError(
+                "tuples of runtime values cannot be compared", "compare their elements: (a[0] == b[0]) & (a[1] == b[1])"
+            )
+        return bool(constant(a, b))
+
+    def identical(self: Visitor, a: Any, b: Any) -> bool:
+        for x, y in ((a, b), (b, a)):
+            if isinstance(x, RUNTIME) and y is not None and not isinstance(y, RUNTIME):
+                raise LanguageError(
+                    "`is` on a runtime value is only for None", "compare values with `==`"
+                )
+        if isinstance(a, (int, float, str)) and type(a) is type(b):
+            return bool(a == b)
+        return a is b
+
+    def contains(self: Visitor, a: Any, b: Any) -> Any:
+        if isinstance(b, str):
+            return a in b
+        found: Any = False
+        for element in self.sequence(b, "`in`"):
+            same = self.compare(ast.Eq, a, element)
+            if isinstance(found, tensor) or isinstance(same, tensor):
+                found = self.s.logical("or", found, same)
+            elif same:
+                found = True
+        return found
+
+    # ---- parts of values
+
+    def visit_attribute(self: Visitor, node: ast.Attribute) -> Any:
+        self_value = self.visit(node.value)
+        return self.attribute(self_value, node.attr, node)
+
+    def attribute(self: Visitor, value: Any, name: str, node: ast.AST) -> Any:
+        """`value.name`."""
+        if isinstance(value, tensor):
+            if name in TENSOR_PROPERTIES:
+                return getattr(value, name)
+            if name in TENSOR_METHODS:
+                return BoundMethod(TENSOR_METHODS[name], value)
+            if name == "T":
+                self.locate(node)
+                return trans.emit(self.s, value)  # type: ignore[attr-defined]
+            known = [*TENSOR_PROPERTIES, "T", *TENSOR_METHODS]
+            raise LanguageError(f"tensors have no attribute `{name}`{nearest(name, known)}")
+        if isinstance(value, tensor_descriptor):
+            if name in DESCRIPTOR_PROPERTIES:
+                return getattr(value, name)
+            if name in DESCRIPTOR_METHODS:
+                return BoundMethod(DESCRIPTOR_METHODS[name], value)
+            known = [*DESCRIPTOR_PROPERTIES, *DESCRIPTOR_METHODS]
+            raise LanguageError(f"descriptors have no attribute `{name}`{nearest(name, known)}")
+        if name == "value" and not hasattr(value, "value"):
+            return value  # constexpr.value: constants are plain values in here
+        try:
+            found = getattr(value, name)
+        except AttributeError as error:
+            if isinstance(value, ModuleType):
+                text = str(error) if "kernel language" in str(error) else f"module {value.__name__} has no `{name}`"
+                raise LanguageError(text + (nearest(name, dir(value)) if "mean" not in text else "")) from None
+            raise LanguageError(f"{describe(value)} has no attribute `{name}`{nearest(name, dir(value))}") from None
+        if isinstance(value, ModuleType):
+            from .globals import check_global
+
+            return check_global(f"{value.__name__}.{name}", found, self.function.fn.__name__)
+        return found.value if isinstance(found, constexpr) else found
+
+    def visit_subscript(self: Visitor, node: ast.Subscript) -> Any:
+        value = self.visit(node.value)
+        index = self.visit(node.slice)
+        self.locate(node)
+        if isinstance(value, tensor):
+            return subscript(self.s, value, index if isinstance(index, tuple) else (index,))
+        if isinstance(index, tensor):
+            raise LanguageError(
+                f"{describe(value)} takes compile-time indices only",
+                "index with a constexpr, or unroll the loop with tl.static_range",
+            )
+        if isinstance(value, tensor_descriptor):
+            raise LanguageError("a descriptor is not indexed", "read a block with desc.load([row, column])")
+        from .function import unwrap
+
+        if unwrap(value) is not None:
+            raise Unsupported("kernels cannot be launched from kernels", "call the function: f(x)")
+        if isinstance(value, tuple) and isinstance(index, int) and not -len(value) <= index < len(value):
+            raise LanguageError(f"index {index} is outside of a tuple of {len(value)}")
+        return value[index]
+
+    def visit_slice(self: Visitor, node: ast.Slice) -> slice:
+        parts = [None if p is None else self.visit(p) for p in (node.lower, node.upper, node.step)]
+        if any(isinstance(p, tensor) for p in parts):
+            raise LanguageError(
+                "slices with runtime bounds do not exist: the size of a tile is fixed when it is compiled",
+                "load a tile of fixed size and mask it: tl.load(p + i, mask=i < n)",
+            )
+        return slice(*parts)
+
+    # ---- the rest
+
+    def visit_ternary(self: Visitor, node: ast.IfExp) -> Any:
+        cond = self.visit(node.test)
+        if not isinstance(cond, tensor):
+            return self.visit(node.body if cond else node.orelse)
+        self.locate(node)
+        flag = self.scalar_condition(cond, "a conditional expression")
+        return self.choose(flag, lambda: self.visit(node.body), lambda: self.visit(node.orelse))
+
+    def visit_fstring(self: Visitor, node: ast.JoinedStr) -> str:
+        return "".join(str(self.visit(v)) for v in node.values)
+
+    def visit_formatted(self: Visitor, node: ast.FormattedValue) -> str:
+        value = self.visit(node.value)
+        if isinstance(value, RUNTIME):
+            raise LanguageError(
+                f"an f-string cannot show {describe(value)}: texts are made when the kernel is compiled",
+                'print runtime values with tl.device_print("x: ", x)',
+            )
+        convert = {115: str, 114: repr, 97: ascii}.get(node.conversion)
+        shown = convert(value) if convert else value
+        spec = self.visit(node.format_spec) if node.format_spec is not None else ""
+        return format(shown, spec)
+
+    def visit_comprehension(self: Visitor, node: ast.ListComp | ast.GeneratorExp) -> tuple[Any, ...]:
+        if len(node.generators) != 1:
+            raise Unsupported("comprehensions with several `for` cannot be used in kernels", "nest them")
+        (generator,) = node.generators
+        items = self.sequence(self.visit(generator.iter), "a comprehension")
+        saved, self.env = self.env, dict(self.env)
+        try:
+            out = []
+            for item in items:
+                self.assign(generator.target, item)
+                keep = True
+                for test in generator.ifs:
+                    flag = self.visit(test)
+                    if isinstance(flag, tensor):
+                        raise LanguageError(
+                            "the condition of a comprehension must be known at compile time",
+                            "a tuple has a fixed length; use tl.where on the elements",
+                        )
+                    keep = keep and bool(flag)
+                if keep:
+                    out.append(self.visit(node.elt))
+            return tuple(out)
+        finally:
+            self.env = saved
+
+    def scalar_condition(self: Visitor, cond: tensor, what: str) -> tensor:
+        """A runtime condition as a scalar boolean."""
+        if cond.ir_shape:
+            if cond.numel == 1:
+                cond = self.s.emit("reshape", cond.handle, shape=())
+            else:
+                raise LanguageError(
+                    f"the condition of {what} is {describe(cond)}; which of its elements decides is not clear",
+                    "choose elementwise with tl.where(cond, a, b), or reduce it: tl.max(cond.to(tl.int32)) != 0",
+                )
+        return cond if cond.ir_elem is i1 else self.s.truth(cond, f"the condition of {what}")
+

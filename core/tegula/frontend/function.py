@@ -1,0 +1,160 @@
+"""A Python function that is written in the kernel language, before anything is compiled."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Final
+
+from tegula.errors import HostCallError
+
+if TYPE_CHECKING:
+    from tegula.ir.types import Type
+
+    from .source import Source
+
+_VARARGS: Final = 0x04
+_VARKEYWORDS: Final = 0x08
+
+
+class _Empty:
+    """Stands for "no default"."""
+
+    def __repr__(self) -> str:
+        return "<no default>"
+
+
+EMPTY: Final = _Empty()
+
+
+@dataclass(frozen=True)
+class Param:
+    """One parameter of a device function, as its signature declares it."""
+
+    name: str
+    num: int
+    kind: str
+    """positional, keyword (keyword-only) or varargs."""
+    default: Any = EMPTY
+    annotation: Any = None
+
+    @property
+    def has_default(self) -> bool:
+        return self.default is not EMPTY
+
+    @functools.cached_property
+    def is_constexpr(self) -> bool:
+        """Annotated `constexpr`: the argument is known when the kernel is compiled."""
+        return _annotation_is(self.annotation, "constexpr")
+
+    @functools.cached_property
+    def is_const(self) -> bool:
+        """Annotated `const`: a pointer that is never stored through."""
+        return _annotation_is(self.annotation, "const")
+
+    @functools.cached_property
+    def annotation_type(self) -> Type | None:
+        """The IR type that the annotation fixes (`tl.int64`, `"*fp32"`), if it fixes one."""
+        from tegula.language.dtypes import type_of_annotation
+
+        return type_of_annotation(self.annotation)
+
+
+def _annotation_is(annotation: Any, name: str) -> bool:
+    if isinstance(annotation, str):
+        return annotation.rsplit(".", 1)[-1].strip() == name
+    return isinstance(annotation, type) and annotation.__name__ == name
+
+
+def parameters(fn: FunctionType) -> tuple[Param, ...]:
+    """The parameters of a Python function, read off its code object."""
+    code = fn.__code__
+    names = code.co_varnames
+    count, keywords = code.co_argcount, code.co_kwonlyargcount
+    annotations = fn.__annotations__
+    defaults = fn.__defaults__ or ()
+    first_default = count - len(defaults)
+    params = []
+    for i in range(count):
+        default = defaults[i - first_default] if i >= first_default else EMPTY
+        params.append(Param(names[i], i, "positional", default, annotations.get(names[i])))
+    if code.co_flags & _VARARGS:
+        name = names[count + keywords]
+        params.append(Param(name, count, "varargs", EMPTY, annotations.get(name)))
+    for name in names[count : count + keywords]:
+        default = (fn.__kwdefaults__ or {}).get(name, EMPTY)
+        params.append(Param(name, len(params), "keyword", default, annotations.get(name)))
+    return tuple(params)
+
+
+class DeviceFunction:
+    """A function in the kernel language: kernels, and what they call.
+
+    Two device functions are equal only if they are one object. Calling one on the host is an error; calling it from a
+    kernel compiles it for the arguments at hand.
+    """
+
+    fn: FunctionType
+    noinline: bool
+
+    def __init__(self, fn: Callable[..., Any], *, noinline: bool = False) -> None:
+        if not isinstance(fn, FunctionType):
+            raise TypeError(
+                f"only a Python function can be compiled, not {type(fn).__name__}; decorate a `def`"
+            )
+        if fn.__name__ == "<lambda>":
+            raise TypeError("a lambda cannot be compiled; write a named function with `def`")
+        if fn.__code__.co_flags & _VARKEYWORDS:
+            raise TypeError(
+                f"`{fn.__name__}` takes **keywords, which kernels do not have; name each parameter"
+            )
+        self.fn = fn
+        self.noinline = noinline
+        functools.update_wrapper(self, fn)
+
+    @property
+    def __globals__(self) -> dict[str, Any]:
+        return self.fn.__globals__
+
+    @functools.cached_property
+    def params(self) -> tuple[Param, ...]:
+        """The declared parameters, in order."""
+        return parameters(self.fn)
+
+    @functools.cached_property
+    def source(self) -> Source:
+        """File, line and syntax tree. Raises `SourceError` where Python kept no source."""
+        from .source import Source
+
+        return Source.of(self.fn)
+
+    @property
+    def src(self) -> str:
+        """The source text from `def` on."""
+        return self.source.text
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise HostCallError(
+            f"`{self.__name__}` is device code and cannot be called on the host; "  # type: ignore[attr-defined]
+            "launch it with kernel[grid](...), or call it from a kernel"
+        )
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.fn.__module__}.{self.fn.__qualname__}>"
+
+
+def device_function(fn: Callable[..., Any]) -> DeviceFunction:
+    """Mark a library function that is written in the kernel language."""
+    return DeviceFunction(fn)
+
+
+def unwrap(fn: Any) -> DeviceFunction | None:
+    """The device function behind decorators that keep the object they wrap in `.fn`; None if there is none."""
+    while not isinstance(fn, DeviceFunction):
+        inner = getattr(fn, "fn", None)
+        if inner is None or inner is fn or isinstance(fn, FunctionType):
+            return None
+        fn = inner
+    return fn

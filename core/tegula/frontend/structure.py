@@ -1,0 +1,232 @@
+"""Language values as flat lists of IR values and back.
+
+A loop, an `if`, a call or a return hands on whole language values: tuples of tensors and constants, descriptors with
+their shapes. A *spec* is the static part of such a value, hashable and compared by value; the dynamic part is a list
+of IR values. Types of tensors are IR types and stand for themselves as specs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from tegula.ir.core import Value
+from tegula.ir.types import Descriptor, DType, Pointer, Tile, Type, elem_of, i1, shape_of
+from tegula.language.values import describe, is_number, tensor, tensor_descriptor
+
+from .diagnostics import LanguageError
+from .promotion import kind_of, kind_of_number, name_of, promote, type_of_number
+from .semantic import Semantic
+
+
+def constant_identity(value: Any) -> Any:
+    """Something hashable that is equal only for constants that compile alike: 1, 1.0 and True differ, as do 0.0 and -0.0."""
+    if isinstance(value, float):
+        return (float, repr(value))
+    if isinstance(value, tuple):
+        return (type(value), tuple(constant_identity(v) for v in value))
+    try:
+        hash(value)
+    except TypeError:
+        return (type(value), id(value))
+    return (type(value), value)
+
+
+@dataclass(frozen=True, eq=False)
+class ConstSpec:
+    """A compile-time value: there is nothing dynamic about it."""
+
+    value: Any
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ConstSpec) and constant_identity(self.value) == constant_identity(
+            other.value
+        )
+
+    def __hash__(self) -> int:
+        return hash(constant_identity(self.value))
+
+
+@dataclass(frozen=True)
+class TupleSpec:
+    """A tuple, or a named tuple of class `cls`."""
+
+    cls: type
+    items: tuple[Spec, ...]
+
+
+@dataclass(frozen=True)
+class DescriptorSpec:
+    """A descriptor with the types of its shape and strides."""
+
+    type: Descriptor
+    shape: tuple[Type, ...]
+    strides: tuple[Type, ...]
+
+
+Spec: TypeAlias = "DType | Pointer | Tile | ConstSpec | TupleSpec | DescriptorSpec"
+
+
+def build_tuple(cls: type, items: Sequence[Any]) -> Any:
+    """A tuple of the class, named or not."""
+    return tuple(items) if cls is tuple else cls(*items)
+
+
+def spec_of(value: Any) -> Spec:
+    """The static part of a value."""
+    if type(value) is tensor:
+        return value.ir_type  # type: ignore[return-value]
+    if isinstance(value, tuple):
+        return TupleSpec(type(value), tuple(spec_of(v) for v in value))
+    if isinstance(value, tensor_descriptor):
+        return DescriptorSpec(
+            value.handle.type,  # type: ignore[arg-type]
+            tuple(x.ir_type for x in value.shape),
+            tuple(x.ir_type for x in value.strides),
+        )
+    return ConstSpec(value)
+
+
+def types_of(spec: Spec) -> list[Type]:
+    """Types of the dynamic part."""
+    if isinstance(spec, TupleSpec):
+        return [t for item in spec.items for t in types_of(item)]
+    if isinstance(spec, DescriptorSpec):
+        return [spec.type, *spec.shape, *spec.strides]
+    return [] if isinstance(spec, ConstSpec) else [spec]
+
+
+def build(spec: Spec, values: Iterator[Value]) -> Any:
+    """The language value with this static part and the next IR values as its dynamic part."""
+    if isinstance(spec, TupleSpec):
+        return build_tuple(spec.cls, [build(item, values) for item in spec.items])
+    if isinstance(spec, DescriptorSpec):
+        handle = next(values)
+        shape = [tensor(next(values)) for _ in spec.shape]
+        return tensor_descriptor(handle, shape, [tensor(next(values)) for _ in spec.strides])
+    return spec.value if isinstance(spec, ConstSpec) else tensor(next(values))
+
+
+def handles(s: Semantic, value: Any, spec: Spec) -> list[Value]:
+    """The dynamic part of a value as `spec` asks for it; numbers become constants in the current block."""
+    if isinstance(spec, ConstSpec):
+        return []
+    if isinstance(spec, TupleSpec):
+        return [h for v, item in zip(value, spec.items, strict=True) for h in handles(s, v, item)]
+    if isinstance(spec, DescriptorSpec):
+        return [value.handle, *(x.handle for x in value.shape), *(x.handle for x in value.strides)]
+    elem, shape = elem_of(spec), shape_of(spec)
+    if is_number(value):
+        assert isinstance(elem, DType)
+        return [s.number(value, elem, shape).handle]
+    assert value.ir_type is spec, f"{value} is not {spec}"
+    return [value.handle]
+
+
+def runtime_spec(value: Any) -> Spec:
+    """The spec of a value that must be able to change while the program runs: numbers become tensors."""
+    if is_number(value):
+        return type_of_number(value)
+    if isinstance(value, tuple):
+        return TupleSpec(type(value), tuple(runtime_spec(v) for v in value))
+    return spec_of(value)
+
+
+class Mismatch(Exception):
+    """Two values have no common spec. The texts name the two sides."""
+
+    def __init__(self, first: str, second: str) -> None:
+        self.first, self.second = first, second
+        super().__init__(f"{first} and {second}")
+
+
+def show(spec: Spec) -> str:
+    """A spec as error messages name it."""
+    if isinstance(spec, ConstSpec):
+        return describe(spec.value)
+    if isinstance(spec, TupleSpec):
+        return f"a tuple of {len(spec.items)}"
+    if isinstance(spec, DescriptorSpec):
+        return name_of(spec.type)
+    return name_of(spec)
+
+
+def unify(a: Spec, b: Spec) -> Spec:
+    """The spec that values of both specs can be given: equal specs, and constants that adapt to a tensor's type.
+
+    Two different numbers become a tensor of their common type.
+    """
+    if a == b:
+        return a
+    if isinstance(a, TupleSpec) and isinstance(b, TupleSpec):
+        if a.cls is b.cls and len(a.items) == len(b.items):
+            items = tuple(unify(x, y) for x, y in zip(a.items, b.items, strict=True))
+            return TupleSpec(a.cls, items)
+    elif isinstance(a, ConstSpec) and isinstance(b, ConstSpec):
+        if is_number(a.value) and is_number(b.value):
+            x, y = type_of_number(a.value), type_of_number(b.value)
+            return x if x is y else promote(x, y)
+    elif isinstance(a, ConstSpec) and adapts(a.value, b):
+        return b
+    elif isinstance(b, ConstSpec) and adapts(b.value, a):
+        return a
+    raise Mismatch(show(a), show(b))
+
+
+def adapts(value: Any, spec: Spec) -> bool:
+    """True if a number can take the type of a tensor: its kind is not higher, and an integer type can hold it."""
+    if not is_number(value) or isinstance(spec, (ConstSpec, TupleSpec, DescriptorSpec)):
+        return False
+    elem = elem_of(spec)
+    if not isinstance(elem, DType) or kind_of_number(value) > kind_of(elem):
+        return False
+    if elem is i1:
+        return isinstance(value, bool)
+    return elem.is_float or elem.min_value <= value <= elem.max_value
+
+
+def widen(init: Any, old: Spec, new: Spec) -> Spec | None:
+    """A loop variable begins with `init` and gets `new` in the body: the spec it can have from the start, if `init` is a
+    constant that can be of that type. None if it cannot."""
+    if isinstance(init, tuple) and isinstance(old, TupleSpec) and isinstance(new, TupleSpec):
+        if old.cls is not new.cls or len(old.items) != len(new.items):
+            return None
+        items = [
+            o if o == n or _fits(n, o) else widen(v, o, n)
+            for v, o, n in zip(init, old.items, new.items, strict=True)
+        ]
+        return None if None in items else TupleSpec(old.cls, tuple(items))  # type: ignore[arg-type]
+    if not is_number(init) or isinstance(new, (TupleSpec, DescriptorSpec)):
+        return None
+    if isinstance(new, ConstSpec):
+        if not is_number(new.value):
+            return None
+        target: Any = promote(type_of_number(init), type_of_number(new.value))
+    else:
+        target = new
+    return target if adapts(init, target) and target != old else None
+
+
+def _fits(new: Spec, old: Spec) -> bool:
+    return isinstance(new, ConstSpec) and adapts(new.value, old)
+
+
+def fits(new: Any, spec: Spec) -> bool:
+    """True if a value can be handed on as `spec` without a change of type."""
+    if isinstance(spec, TupleSpec):
+        same = isinstance(new, tuple) and type(new) is spec.cls and len(new) == len(spec.items)
+        return same and all(fits(v, item) for v, item in zip(new, spec.items, strict=True))
+    if is_number(new) and not isinstance(spec, ConstSpec):
+        return adapts(new, spec)
+    return spec_of(new) == spec
+
+
+def require_constant(value: Any, what: str) -> Any:
+    """The value, if it is known at compile time."""
+    if isinstance(value, (tensor, tensor_descriptor)):
+        raise LanguageError(f"{what} must be known at compile time, not {describe(value)}")
+    if isinstance(value, tuple):
+        for v in value:
+            require_constant(v, what)
+    return value

@@ -1,0 +1,57 @@
+"""What a kernel can call that is not itself written in the kernel language."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+
+from tegula.errors import HostCallError
+
+if TYPE_CHECKING:
+    from tegula.frontend.semantic import Semantic
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Builtin:
+    """A function that emits IR. Its first parameter, the semantic state of the compilation, is filled in by the
+    frontend; users see the others."""
+
+    __name__: str
+
+    def __init__(self, emit: Callable[..., Any]) -> None:
+        self.emit = emit
+        functools.update_wrapper(self, emit)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise HostCallError(
+            f"`tl.{self.__name__}` emits device code; it is called inside of a @tegula.jit function"
+        )
+
+    def __repr__(self) -> str:
+        return f"<builtin tl.{self.__name__}>"
+
+
+def builtin(emit: Callable[Concatenate[Semantic, P], R]) -> Callable[P, R]:
+    """Make a function of the language out of one that takes the compilation's state as its first parameter."""
+    return Builtin(emit)
+
+
+class ConstexprFunction:
+    """Host Python that kernels run at compile time, on compile-time arguments."""
+
+    __name__: str
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        self.fn = fn
+        functools.update_wrapper(self, fn)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.fn(*args, **kwargs)
+
+
+def constexpr_function(fn: Callable[P, R]) -> Callable[P, R]:
+    """Let kernels call a host function on compile-time values; the result is a compile-time value."""
+    return ConstexprFunction(fn)

@@ -1,0 +1,219 @@
+"""What a kernel's variables hold while it is compiled.
+
+Runtime values are `tensor`s (scalars, pointers and tiles alike) and `tensor_descriptor`s; everything else is known at
+compile time and held as the plain Python value: numbers, None, strings, dtypes, functions, and tuples of any of these.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Final
+
+from tegula.ir.core import Value
+from tegula.ir.types import DType, Pointer, Type, elem_of, shape_of
+
+from .dtypes import dtype, from_ir
+
+
+class tensor:  # noqa: N801 - the language's name
+    """A runtime value: a scalar, a pointer, or a tile of either."""
+
+    __slots__ = ("handle", "ir_type", "ir_shape", "ir_elem")
+
+    def __init__(self, handle: Value) -> None:
+        self.handle = handle
+        t: Type = handle.type
+        self.ir_type = t
+        self.ir_shape: tuple[int, ...] = shape_of(t)
+        self.ir_elem: DType | Pointer = elem_of(t)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the dimensions; empty for scalars."""
+        return self.ir_shape
+
+    @property
+    def dtype(self) -> Any:
+        """Type of one element."""
+        return from_ir(self.ir_elem)
+
+    @property
+    def type(self) -> Any:
+        """Type of the whole: a `block_type` for tiles."""
+        return from_ir(self.ir_type)
+
+    @property
+    def numel(self) -> int:
+        """Number of elements."""
+        return prod(self.ir_shape)
+
+    @property
+    def is_pointer(self) -> bool:
+        return isinstance(self.ir_elem, Pointer)
+
+    def __repr__(self) -> str:
+        return f"<tensor {from_ir(self.ir_type)}>"
+
+    def __bool__(self) -> bool:
+        raise TypeError("the value of a tensor is not known at compile time")
+
+
+TENSOR_PROPERTIES: Final = ("shape", "dtype", "type", "numel")
+
+
+class tensor_descriptor:  # noqa: N801
+    """A strided tensor in memory that is read and written in blocks."""
+
+    __slots__ = ("handle", "shape", "strides")
+
+    def __init__(
+        self, handle: Value, shape: Sequence[tensor], strides: Sequence[tensor]
+    ) -> None:
+        self.handle = handle
+        self.shape = tuple(shape)
+        self.strides = tuple(strides)
+
+    @property
+    def block_shape(self) -> tuple[int, ...]:
+        return tuple(self.handle.type.block_shape)  # type: ignore[union-attr]
+
+    @property
+    def dtype(self) -> Any:
+        return from_ir(self.handle.type.elem)  # type: ignore[union-attr]
+
+    @property
+    def type(self) -> Any:
+        return from_ir(self.handle.type)
+
+    def __repr__(self) -> str:
+        return f"<tensor_descriptor {from_ir(self.handle.type)}>"
+
+
+DESCRIPTOR_PROPERTIES: Final = ("shape", "strides", "block_shape", "dtype", "type")
+
+
+def _unwrap(x: Any) -> Any:
+    return x.value if isinstance(x, constexpr) else x
+
+
+class constexpr:  # noqa: N801
+    """A compile-time value. On a parameter, `x: tl.constexpr` asks for one; a global that kernels read is wrapped in one."""
+
+    __slots__ = ("value",)
+
+    value: Any
+
+    def __init__(self, value: Any) -> None:
+        self.value = _unwrap(value)
+
+    def __repr__(self) -> str:
+        return f"constexpr[{self.value!r}]"
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __bool__(self) -> bool:
+        return bool(self.value)
+
+    def __index__(self) -> int:
+        return operator.index(self.value)
+
+    def __int__(self) -> int:
+        return int(self.value)
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    def __iter__(self) -> Any:
+        return iter(self.value)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.value[_unwrap(index)]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.value(*args, **kwargs)
+
+
+def _binary(f: Callable[[Any, Any], Any], reflected: bool = False) -> Callable[[Any, Any], Any]:
+    def method(self: constexpr, other: Any) -> constexpr:
+        a, b = (_unwrap(other), self.value) if reflected else (self.value, _unwrap(other))
+        return constexpr(f(a, b))
+
+    return method
+
+
+for _name in "add sub mul truediv floordiv mod pow lshift rshift and or xor".split():
+    _f = getattr(operator, f"__{_name}__")
+    setattr(constexpr, f"__{_name}__", _binary(_f))
+    setattr(constexpr, f"__r{_name}__", _binary(_f, reflected=True))
+for _name in "eq ne lt le gt ge".split():
+    setattr(constexpr, f"__{_name}__", _binary(getattr(operator, f"__{_name}__")))
+for _name in "neg pos invert abs".split():
+    _f = getattr(operator, f"__{_name}__")
+    setattr(constexpr, f"__{_name}__", lambda self, f=_f: constexpr(f(self.value)))
+
+
+class const:  # noqa: N801
+    """Annotation of a pointer parameter that is never stored through."""
+
+
+@dataclass(frozen=True)
+class range_spec:  # noqa: N801
+    """What `range`, `tl.range` and `tl.static_range` give to a `for` loop."""
+
+    start: Any
+    stop: Any
+    step: Any
+    static: bool = False
+    stages: int = 0
+    unroll: int = 0
+    hints: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class condition_spec:  # noqa: N801
+    """What `tl.condition` gives to a `while` loop."""
+
+    value: Any
+    hints: tuple[str, ...] = ()
+
+
+class slice_all:  # noqa: N801
+    """A full `:` in a subscript."""
+
+
+@dataclass(frozen=True)
+class BoundMethod:
+    """`x.f` before it is called."""
+
+    fn: Any
+    self: Any
+
+
+def is_number(x: Any) -> bool:
+    """True for a compile-time number: bool, int or float."""
+    return isinstance(x, (int, float))
+
+
+def describe(x: Any) -> str:
+    """A value as error messages name it."""
+    if isinstance(x, tensor):
+        shape = f"{list(x.ir_shape)} " if x.ir_shape else ""
+        return f"{'a tile' if x.ir_shape else 'a runtime value'} of type {shape}{from_ir(x.ir_elem)}"
+    if isinstance(x, tensor_descriptor):
+        return f"a descriptor of type {from_ir(x.handle.type)}"
+    if isinstance(x, dtype):
+        return f"the dtype {x}"
+    if isinstance(x, tuple):
+        return f"a tuple of {len(x)}"
+    name = getattr(x, "__name__", None)
+    return f"`{name}`" if name and callable(x) else f"the constant {x!r}"
