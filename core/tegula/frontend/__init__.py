@@ -69,7 +69,9 @@ def __getattr__(name: str) -> Any:
     if module is None:
         raise AttributeError(f"module 'tegula.frontend' has no attribute {name!r}")
     import importlib
+    import sys
 
     value = getattr(importlib.import_module(f"tegula.frontend.{module}"), name)
-    globals()[name] = value
+    # Not through `globals()`: once the submodule of that name is imported, it hides the built-in.
+    setattr(sys.modules[__name__], name, value)
     return value
