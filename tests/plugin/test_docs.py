@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -94,3 +95,10 @@ def test_example_says_what_it_cannot_compile(acme, line, words):
     )
     with pytest.raises(UnsupportedError, match=words):
         execute.run_on(module, 1, {"x": np.arange(5.0)}, "acme")
+
+
+def test_first_kernel_of_the_readme_runs_as_written(tmp_path):
+    readme = (PAGE.parents[1] / "README.md").read_text()
+    (program,) = re.findall(r"```python\n(.*?)```", readme, re.S)
+    (tmp_path / "first.py").write_text(program)
+    subprocess.run([sys.executable, str(tmp_path / "first.py")], check=True)
