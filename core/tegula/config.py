@@ -6,10 +6,11 @@
     with config.scope(dump="out"):      # for this thread or task only
         ...
 
-The scoped overrides in force are one interned `Settings` object in a context variable, so compiled launch code can tell
-with one pointer comparison that nothing has changed since it was bound. `set` and `refresh` bump `config.generation`
-for the same reason. The environment is read when a setting is looked at; after changing `os.environ` in a running
-process, call `config.refresh()`, because launches that are already bound do not look again.
+The scoped overrides in force are one interned `Settings` object in a context variable, so compiled
+launch code can tell with one pointer comparison that nothing has changed since it was bound. `set`
+and `refresh` bump `config.generation` for the same reason. The environment is read when a setting
+is looked at; after changing `os.environ` in a running process, call `config.refresh()`, because
+launches that are already bound do not look again.
 """
 
 from __future__ import annotations
@@ -177,7 +178,9 @@ class Config:
         return out
 
     def set(self, **values: Any) -> None:
-        """Set values for the whole process. `None` for a setting returns it to the environment or its default."""
+        """Set values for the whole process. `None` for a setting returns it to the environment or
+        its default.
+        """
         for name, value in self._checked(values).items():
             if value is None:
                 self._set.pop(name, None)

@@ -1,7 +1,8 @@
 """Every exception that Tegula raises on purpose, in one tree.
 
-A message says what is wrong, names the argument, option or source line, and ends with the way out. Launch errors also
-derive from the built-in exception a Python programmer expects (TypeError, ValueError), so existing handlers keep working.
+A message says what is wrong, names the argument, option or source line, and ends with the way out.
+Launch errors also derive from the built-in exception a Python programmer expects (TypeError,
+ValueError), so existing handlers keep working.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ class LaunchError(TegulaError):
 
 
 class ArgumentError(LaunchError, TypeError):
-    """A launch argument is missing, superfluous, given twice, or of a kind that kernels cannot take."""
+    """A launch argument is missing, superfluous, given twice, or of a kind that kernels cannot
+    take.
+    """
 
 
 class ArgumentValueError(LaunchError, ValueError):
@@ -28,7 +31,8 @@ class ArgumentValueError(LaunchError, ValueError):
 
 
 class ArgumentOverflowError(ArgumentValueError, OverflowError):
-    """An integer argument does not fit the widest integer type, or the type its annotation names."""
+    """An integer argument does not fit the widest integer type, or the type its annotation names.
+    """
 
 
 class OptionError(LaunchError, KeyError):
@@ -70,7 +74,9 @@ class ConfigError(TegulaError, ValueError):
 
 
 class ConfigWarning(UserWarning):
-    """An environment variable looks like a setting of Tegula and is not one, or its value is ignored."""
+    """An environment variable looks like a setting of Tegula and is not one, or its value is
+    ignored.
+    """
 
 
 class CacheWarning(UserWarning):
@@ -78,14 +84,16 @@ class CacheWarning(UserWarning):
 
 
 class SourceError(TegulaError):
-    """Python kept no source for a function that is to be compiled, or the file no longer holds it."""
+    """Python kept no source for a function that is to be compiled, or the file no longer holds it.
+    """
 
 
 class CompilationError(TegulaError):
     """A kernel breaks a rule of the language.
 
-    Prints the place as `file:line:column`, the source line with a caret, the cause and a remedy; for an error inside of
-    a called function, every call on the way. `frames` goes from the kernel to the place itself.
+    Prints the place as `file:line:column`, the source line with a caret, the cause and a remedy;
+    for an error inside of a called function, every call on the way. `frames` goes from the kernel
+    to the place itself.
     """
 
     def __init__(self, message: str, hint: str = "", frames: Iterable[SourceFrame] = ()) -> None:
@@ -130,7 +138,9 @@ class CompileTimeAssertionFailure(CompilationError):
 
 @dataclass(frozen=True)
 class SourceFrame:
-    """One place in a kernel's source: file, 1-based line and column, length of the marked text, and the line itself."""
+    """One place in a kernel's source: file, 1-based line and column, length of the marked text, and
+    the line itself.
+    """
 
     function: str
     file: str
