@@ -281,8 +281,11 @@ def main() -> int:
     options = parser.parse_args()
     if options.device:
         tegula.use_device(options.device)
-    rng, console, wrong = np.random.default_rng(0), Console(), 0
-    table = Table(title=f"Tegula {tegula.__version__} on {tegula.current_device()}")
+    # A pipe has no width; the table needs about 120 columns.
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    rng, wrong = np.random.default_rng(0), 0
+    device = tegula.select_device()
+    table = Table(title=f"Tegula {tegula.__version__} on {device.id}, {device.info.name}")
     for column in (
         "kernel",
         "size",

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from tegula import language as language
     from tegula.integers import cdiv as cdiv
     from tegula.integers import next_power_of_2 as next_power_of_2
+    from tegula.plugin.select import select_device as select_device
     from tegula.plugin.select import use_device as use_device
     from tegula.runtime.arrays import DeviceArray as DeviceArray
     from tegula.runtime.arrays import asarray as asarray
@@ -30,6 +31,7 @@ _LAZY = {
     "empty": "tegula.runtime.arrays",
     "jit": "tegula.runtime.jit",
     "next_power_of_2": "tegula.integers",
+    "select_device": "tegula.plugin.select",
     "use_device": "tegula.plugin.select",
 }
 _SUBMODULES = ("config", "errors", "frontend", "ir", "language", "passes", "plugin", "runtime")
