@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tegula.errors import TegulaError
@@ -33,9 +34,8 @@ class Inline(Pass):
         if len(module.functions) == 1 and not _calls(next(iter(module.functions.values()))):
             return module
         inliner = _Inliner(module)
-        after = [inliner.inlined(name, ()) for name in module.functions]
-        if any(f.kind == "kernel" for f in after):
-            after = [f for f in after if f.kind == "kernel"]
+        kept = module.kernels or list(module.functions.values())
+        after = [inliner.inlined(f) for f in kept]
         before = list(module.functions.values())
         if len(after) == len(before) and all(new is old for new, old in zip(after, before)):
             return module
@@ -47,67 +47,81 @@ def _calls(function: Function) -> bool:
 
 
 class _Inliner:
-    """Inlines bottom up, each function once."""
+    """Inlines the calls of each function; every op of a body called is copied once, into place."""
 
     def __init__(self, module: Module) -> None:
         self.module = module
-        self.done: dict[str, Function] = {}
 
-    def inlined(self, name: str, path: tuple[str, ...]) -> Function:
-        """The function without calls; `path` are the functions being inlined around it."""
-        found = self.done.get(name)
+    def inlined(self, function: Function) -> Function:
+        """The function without calls."""
+        return _CallSweep(self, function.name).sweep(function) if _calls(function) else function
+
+    def callee(self, call: Op, path: tuple[str, ...]) -> Function:
+        """The function called; `path` are the functions that the call is in."""
+        name = call.attrs["callee"]
+        if name in path:
+            chain = " -> ".join((*path[path.index(name) :], name))
+            raise RecursionInKernel(
+                f"device function '{name}' calls itself ({chain}). Kernels have no call stack: "
+                "write the recursion as a loop, or unroll it with constexpr arguments."
+            )
+        found = self.module.functions.get(name)
         if found is None:
-            if name in path:
-                chain = " -> ".join((*path[path.index(name) :], name))
-                raise RecursionInKernel(
-                    f"device function '{name}' calls itself ({chain}). Kernels have no call stack: "
-                    "write the recursion as a loop, or unroll it with constexpr arguments."
-                )
-            function = self.module.functions.get(name)
-            if function is None:
-                raise TegulaError(f"the module has no function '{name}' that is called")
-            found = function
-            if _calls(function):
-                found = _CallSweep(self, (*path, name)).sweep(function)
-            self.done[name] = found
+            raise TegulaError(f"the module has no function '{name}' that is called")
         return found
 
 
 class _CallSweep(Sweep):
-    def __init__(self, inliner: _Inliner, path: tuple[str, ...]) -> None:
+    def __init__(self, inliner: _Inliner, name: str) -> None:
         super().__init__()
         self.inliner = inliner
-        self.path = path
+        self.path = (name,)
 
     def visit(self, op: Op) -> None:
         new = self.current(op)
-        if new.name != "call":
+        if new.opdef.name == "call":
+            self.replace(op, _Body(self.inliner, self.path, new).copied(self.out, new.operands))
+        else:
             self.keep(op, new)
-            return
-        callee = self.inliner.inlined(new.attrs["callee"], self.path)
-        self.replace(op, self.body(callee, new))
-
-    def body(self, callee: Function, call: Op) -> tuple[Value, ...]:
-        """Put out a copy of the callee's body; returns the values that it returns."""
-        cloner = _Located(call.loc)
-        cloner.map.update(zip(callee.body.args, call.operands))
-        cloner.out = self.out
-        cloner.ops(callee.body.ops[:-1])
-        return cloner.values(callee.body.terminator.operands)
 
 
-class _Located(Cloner):
-    """A cloner that notes where the copied ops were called from."""
+class _Body(Cloner):
+    """Copies the body of what is called; the copied ops know where the call is."""
 
-    def __init__(self, caller: Location | None) -> None:
+    def __init__(self, inliner: _Inliner, path: tuple[str, ...], call: Op) -> None:
         super().__init__()
-        self.caller = caller
+        self.inliner = inliner
+        self.function = inliner.callee(call, path)
+        self.path = (*path, self.function.name)
+        self.caller = call.loc
+        self.locations: dict[Location, Location] = {}
 
-    def copy(self, op: Op, operands: tuple[Value, ...] | None = None) -> Op:  # type: ignore[override]
+    def copied(self, out: list[Op], operands: Sequence[Value]) -> tuple[Value, ...]:
+        """Copy the body to the end of `out`; returns the values that it returns."""
+        body = self.function.body
+        self.map.update(zip(body.args, operands))
+        self.out = out
+        self.ops(body.ops[:-1])
+        return self.values(body.terminator.operands)
+
+    def copy(self, op: Op, operands: Sequence[Value] | None = None) -> Op:
+        if op.opdef.name == "call":
+            call = Op(op.opdef, (), (), op.attrs, (), (), self.located(op.loc))
+            inner = _Body(self.inliner, self.path, call)
+            self.map.update(zip(op.results, inner.copied(self.out, self.values(op.operands))))
+            return op
         new = super().copy(op, operands)
-        if self.caller is not None and new.loc is not None:
-            new.loc = called_from(new.loc, self.caller)
+        new.loc = self.located(op.loc)
         return new
+
+    def located(self, loc: Location | None) -> Location | None:
+        """The location, with the call's behind it."""
+        if loc is None or self.caller is None:
+            return loc or self.caller
+        found = self.locations.get(loc)
+        if found is None:
+            found = self.locations[loc] = called_from(loc, self.caller)
+        return found
 
 
 def called_from(loc: Location, caller: Location) -> Location:
