@@ -1,0 +1,257 @@
+"""What compiled code depends on besides its own arguments, and keys for caches.
+
+A key changes when the text of a kernel changes, or of anything it calls, or the value of a captured constant. Values
+are looked at anew for every key; texts and syntax trees are kept.
+"""
+
+from __future__ import annotations
+
+import ast
+import enum
+import functools
+import hashlib
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from .function import EMPTY, DeviceFunction, unwrap
+
+LIBRARY = "tegula.language"
+_MISSING = object()
+
+Path = tuple[str, ...]
+
+
+def references(function: DeviceFunction) -> tuple[Path, ...]:
+    """Dotted names in a function that lead outside of it: `("tl", "load")`, `("BLOCK",)`; found once."""
+    found = function.__dict__.get("_frontend_references")
+    if found is None:
+        found = function.__dict__["_frontend_references"] = tuple(_references(function))
+    return found  # type: ignore[no-any-return]
+
+
+def _references(function: DeviceFunction) -> Iterator[Path]:
+    local = set(function.fn.__code__.co_varnames)
+    seen: set[Path] = set()
+    for node in ast.walk(function.source.tree):
+        path: list[str] = []
+        inner: Any = node
+        while isinstance(inner, ast.Attribute):
+            path.insert(0, inner.attr)
+            inner = inner.value
+        if isinstance(inner, ast.Name) and inner.id not in local:
+            whole = (inner.id, *path)
+            if whole not in seen:
+                seen.add(whole)
+                yield whole
+
+
+def resolve(captured: Any, path: Path) -> Any:
+    """What a dotted name refers to now, as far as it goes through modules; `_MISSING` if it refers to nothing."""
+    if path[0] not in captured:
+        return _MISSING
+    value = captured[path[0]]
+    for name in path[1:]:
+        if not isinstance(value, (ModuleType, type)):
+            break
+        value = getattr(value, name, _MISSING)
+    return value
+
+
+def _is_library(function: DeviceFunction) -> bool:
+    return function.fn.__module__.startswith(LIBRARY)
+
+
+class _Keys:
+    """One computation of a key: functions in the order in which they are reached."""
+
+    def __init__(self) -> None:
+        self.seen: dict[int, int] = {}
+        self.parts: list[str] = []
+
+    def function(self, function: DeviceFunction) -> str:
+        """A reference to a function; its own text is added the first time."""
+        if _is_library(function):
+            return f"lib:{function.fn.__module__}.{function.fn.__qualname__}"
+        index = self.seen.get(id(function))
+        if index is not None:
+            return f"fn:{index}"
+        index = self.seen[id(function)] = len(self.seen)
+        from .globals import captured
+
+        source = function.source
+        names = captured(function.fn)
+        uses = []
+        for path in references(function):
+            value = resolve(names, path)
+            if value is not _MISSING:
+                uses.append(f"{'.'.join(path)}={self.value(value, strict=False)}")
+        defaults = [
+            f"{p.name}={self.value(p.default, strict=False)}"
+            for p in function.params
+            if getattr(p, "default", EMPTY) is not EMPTY and getattr(p, "has_default", True)
+        ]
+        self.parts.append(
+            f"[{index}]{function.fn.__qualname__}@{source.first_line}:{function.noinline}\n{source.text}\n"
+            + "\n".join(uses + defaults)
+        )
+        return f"fn:{index}"
+
+    def host(self, fn: FunctionType) -> str:
+        """A host function that runs at compile time: its code, and what that refers to."""
+        index = self.seen.get(id(fn))
+        if index is not None:
+            return f"host:{index}"
+        index = self.seen[id(fn)] = len(self.seen)
+        uses = []
+        for name in sorted(set(_names_of(fn.__code__))):
+            value = fn.__globals__.get(name, _MISSING)
+            if value is not _MISSING and not isinstance(value, ModuleType):
+                uses.append(f"{name}={self.value(value, strict=False)}")
+        self.parts.append(f"[{index}]{_code_key(fn.__code__)}\n" + "\n".join(uses))
+        return f"host:{index}"
+
+    def value(self, value: Any, strict: bool) -> str:
+        """A stable text for a value."""
+        device = unwrap(value)
+        if device is not None:
+            return self.function(device)
+        if value is None or isinstance(value, (bool, int, str, bytes, float, complex)) and not isinstance(
+            value, enum.Enum
+        ):
+            return f"{type(value).__name__}:{value!r}"
+        if isinstance(value, enum.Enum):
+            return f"enum:{type(value).__qualname__}.{value.name}"
+        if isinstance(value, (tuple, list)):
+            kind = type(value).__qualname__
+            return f"{kind}({','.join(self.value(v, strict) for v in value)})"
+        if isinstance(value, dict):
+            items = [f"{self.value(k, strict)}:{self.value(v, strict)}" for k, v in value.items()]
+            return f"dict({','.join(items)})"
+        if isinstance(value, ModuleType):
+            return f"module:{value.__name__}"
+        if isinstance(value, type):
+            return f"type:{value.__module__}.{value.__qualname__}"
+        return self.other(value, strict)
+
+    def other(self, value: Any, strict: bool) -> str:
+        from tegula.ir.types import Descriptor, DType, Pointer, Tile
+        from tegula.language.builtin import Builtin, ConstexprFunction
+        from tegula.language.dtypes import dtype
+        from tegula.language.values import constexpr
+
+        if isinstance(value, constexpr):
+            return f"constexpr:{self.value(value.value, strict)}"
+        if isinstance(value, dtype):
+            return repr(value)
+        if isinstance(value, (DType, Pointer, Tile, Descriptor)):
+            return f"ir:{value}"
+        if isinstance(value, Builtin):
+            return f"builtin:{value.__name__}"
+        if isinstance(value, ConstexprFunction) and isinstance(value.fn, FunctionType):
+            return self.host(value.fn)
+        if isinstance(value, FunctionType):
+            return self.host(value)
+        if strict:
+            raise TypeError(f"a constant of type {type(value).__name__} has no stable text for a cache key")
+        return f"{type(value).__module__}.{type(value).__qualname__}:{value!r}"
+
+
+def _names_of(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names_of(constant)
+
+
+def _code_key(code: CodeType) -> str:
+    constants = [_code_key(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
+    return f"{code.co_code.hex()}|{','.join(code.co_names)}|{','.join(constants)}"
+
+
+def source_key(fn: Any) -> str:
+    """Hash of a function's text and of everything it reaches: functions it calls, constants it captures."""
+    function = unwrap(fn)
+    if function is None:
+        raise TypeError(f"{fn!r} is no device function")
+    keys = _Keys()
+    root = keys.function(function)
+    return _digest(root, *keys.parts)
+
+
+def constant_key(value: Any) -> str:
+    """Text of a compile-time argument for a cache key; TypeError for values that have none.
+
+    Values that compile differently have different texts: 1, 1.0 and True; functions by what they reach.
+    """
+    keys = _Keys()
+    text = keys.value(value, strict=True)
+    return text if not keys.parts else f"{text}:{_digest(*keys.parts)}"
+
+
+def _digest(*parts: str) -> str:
+    h = hashlib.sha256()
+    for part in parts:
+        h.update(part.encode())
+        h.update(b"\0")
+    return h.hexdigest()
+
+
+@dataclass(frozen=True)
+class GlobalsSnapshot:
+    """The objects that the names of a kernel, and of what it calls, referred to at one time."""
+
+    entries: tuple[tuple[Any, Path, Any], ...]
+
+    def changed(self) -> list[str]:
+        """Names that refer to another object now."""
+        return [".".join(path) for names, path, value in self.entries if resolve(names, path) is not value]
+
+
+def globals_snapshot(fn: Any) -> GlobalsSnapshot:
+    """Remember what the captured names of a kernel refer to, for a cheap check at a launch."""
+    from .globals import captured
+
+    root = unwrap(fn)
+    if root is None:
+        raise TypeError(f"{fn!r} is no device function")
+    entries: list[tuple[Any, Path, Any]] = []
+    todo: list[DeviceFunction] = [root]
+    seen: set[int] = set()
+    while todo:
+        function = todo.pop()
+        if id(function) in seen or _is_library(function):
+            continue
+        seen.add(id(function))
+        names = captured(function.fn)
+        for path in references(function):
+            value = resolve(names, path)
+            if isinstance(value, ModuleType) or value is _MISSING:
+                continue
+            device = unwrap(value)
+            if device is not None:
+                todo.append(device)
+                if _is_library(device):
+                    continue
+            if getattr(value, "__module__", "") != "builtins":
+                entries.append((names, path, value))
+    return GlobalsSnapshot(tuple(entries))
+
+
+@functools.lru_cache(maxsize=1)
+def frontend_fingerprint() -> str:
+    """Hash of the core's own files (path, size, modification time): code that another version made is not reused."""
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    parts = [sys.implementation.cache_tag or "", str(sys.version_info[:2])]
+    for folder, _, files in sorted(os.walk(root)):
+        for name in sorted(files):
+            if name.endswith(".py"):
+                info = os.stat(os.path.join(folder, name))
+                relative = os.path.relpath(os.path.join(folder, name), root)
+                parts.append(f"{relative}:{info.st_size}:{info.st_mtime_ns}")
+    return _digest(*parts)
+
+
