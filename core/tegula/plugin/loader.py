@@ -10,17 +10,16 @@ from __future__ import annotations
 import importlib
 import re
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from importlib import metadata
 from types import ModuleType
 from typing import Any
 
 import pluggy
 
 from tegula.errors import nearest
-from tegula.plugin import hookspecs
+from tegula.plugin import hookspecs, installed
 from tegula.plugin.records import CORE_FEATURES, BackendSpec
 from tegula.versions import API, API_MIN, IR_VERSION
 
@@ -98,34 +97,14 @@ class Rejected(Exception):
 
 
 def discover() -> tuple[list[Source], list[str]]:
-    """The sources of all installed distributions, and what was wrong with unreadable ones.
-
-    Distributions are read one by one: damaged metadata of one hides only that one.
-    """
-    found: dict[tuple[str, str], Source] = {}
-    problems = []
-    for dist in metadata.distributions():
-        try:
-            for source in _sources_of(dist):
-                # The first on sys.path is the one that Python would import.
-                found.setdefault((_normal(source.dist), source.name), source)
-        except Exception as error:
-            problems.append(f"metadata of a distribution cannot be read: {one_line(error)}")
-    return list(found.values()), problems
+    """The sources of all installed distributions, and what was wrong with unreadable ones."""
+    points, problems = installed.entry_points(GROUP)
+    return [_source(point) for point in points], problems
 
 
-def _sources_of(dist: metadata.Distribution) -> Iterator[Source]:
-    text = dist.read_text("entry_points.txt")
-    if not text or GROUP not in text:
-        return
-    requires = tuple(r for r in dist.requires or () if re.match(r"tegula\b(?!-)", r))
-    for point in dist.entry_points:
-        if point.group == GROUP:
-            yield Source(point.name, point.value, dist.name, dist.version, requires)
-
-
-def _normal(dist: str) -> str:
-    return re.sub(r"[-_.]+", "-", dist).lower()
+def _source(point: installed.EntryPoint) -> Source:
+    requires = tuple(r for r in point.requires if re.match(r"tegula\b(?!-)", r))
+    return Source(point.name, point.module, point.dist, point.version, requires)
 
 
 def built_in_sources() -> list[Source]:
@@ -148,8 +127,8 @@ def sources_of_path(text: str | None) -> tuple[list[Source], list[str]]:
 
 def is_disabled(source: Source, disabled: Iterable[str]) -> bool:
     """Whether the user switched the source off by its name or its distribution's name."""
-    names = {_normal(name) for name in disabled}
-    return _normal(source.name) in names or _normal(source.dist) in names
+    names = {installed.normal(name) for name in disabled}
+    return installed.normal(source.name) in names or installed.normal(source.dist) in names
 
 
 # -------------------------------------------------------------------------------------------------
