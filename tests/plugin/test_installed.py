@@ -22,7 +22,7 @@ def test_agrees_with_the_standard_library():
             for p in metadata.entry_points(group=group)
         }
         ours = {(p.name, p.module, p.dist, p.version) for p in installed.entry_points(group)[0]}
-        assert ours == {(n, v.partition(" [")[0], d, w) for n, v, d, w in theirs}
+        assert ours == {(n, v.partition("[")[0].strip(), d, w) for n, v, d, w in theirs}
 
 
 def write(folder, dist, version, entry_points):
