@@ -20,6 +20,7 @@ from ..types import (
     u64,
     with_elem,
 )  # fmt: skip
+from .rounding import exact_f64, fma_f64, narrow, round_to_odd_sum, toward_zero
 from .rules import (
     in_f32,
     math_float,
@@ -237,7 +238,8 @@ class Shr:
         amount, ok = _amount(a, b)
         wide = np.asarray(a).astype(np.uint64 if np.asarray(a).dtype.kind in "ub" else np.int64)
         shifted = wide >> np.where(ok, amount, 0).astype(wide.dtype)
-        return np.where(ok, shifted, np.where(wide < 0, -1, 0)).astype(np.asarray(a).dtype)[()]
+        out = np.where(wide < 0, -1, 0).astype(wide.dtype)
+        return np.where(ok, shifted, out).astype(np.asarray(a).dtype)[()]
 
 
 def _nan_rule(op: Op) -> list[Type]:
@@ -299,24 +301,12 @@ class Fma:
     infer = same_float
 
     def evaluate(op: Op, a: Any, b: Any, c: Any) -> Any:
-        wide = np.longdouble if np.asarray(a).dtype == np.float64 else np.float64
-        a, b, c = (np.asarray(x).astype(wide) for x in (a, b, c))
+        if np.asarray(a).dtype == np.float64:
+            return np.asarray(fma_f64(*(np.asarray(x) for x in (a, b, c))))[()]
+        a, b, c = (np.asarray(x).astype(np.float64) for x in (a, b, c))
         # The product of two f32 is exact in f64; rounding the sum to odd keeps the final rounding
         # right.
-        return np.asarray(_round_to_odd_sum(a * b, c)).astype(result_dtype(op))[()]
-
-
-def _round_to_odd_sum(p: Any, c: Any) -> Any:
-    """p + c in the wide type, the last bit set when the sum is inexact (for one final rounding)."""
-    s = p + c
-    if s.dtype != np.float64:
-        return s
-    t = s - p
-    error = (p - (s - t)) + (c - t)
-    bits = np.asarray(s).view(np.int64)
-    inexact = (error != 0) & np.isfinite(s) & np.isfinite(error) & ((bits & 1) == 0)
-    toward = np.where((error > 0) == (s > 0), 1, -1)
-    return np.where(inexact, bits + toward, bits).view(np.float64)
+        return narrow(round_to_odd_sum(a * b, c), result_dtype(op))[()]
 
 
 @op("cmp", traits=BINARY)
@@ -346,9 +336,13 @@ class Cmp:
 
 @op("select", traits="pure elementwise")
 class Select:
-    """out = a where cond, else b. cond is i1 of the operands' shape."""
+    """out = a where cond, else b. cond is i1 of the operands' shape.
+
+    `unlikely` says that cond seldom holds and a is costly: code may branch around computing a.
+    """
 
     operands = "cond a b"
+    attrs = {"unlikely": False}
 
     def infer(op: Op) -> list[Type]:
         c, a, b = types_of(op)
@@ -369,14 +363,6 @@ def _float_to_int(x: Any, to: DType) -> Any:
     y = np.where(fits, x, 0).astype(numpy_dtype(to))
     limits = np.where(x > 0, np.array(hi, numpy_dtype(to)), np.array(lo, numpy_dtype(to)))
     return np.where(fits, y, np.where(np.isnan(x), np.zeros((), numpy_dtype(to)), limits))[()]
-
-
-def _round_toward_zero(x: Any, to: np.dtype) -> Any:
-    """Float narrowing toward zero: round to nearest, then step back where the magnitude grew."""
-    y = np.asarray(x).astype(to)
-    grew = np.abs(y.astype(np.float64)) > np.abs(np.asarray(x).astype(np.float64))
-    bits = y.view(f"u{to.itemsize}")
-    return np.where(grew, bits - np.asarray(1, bits.dtype), bits).astype(bits.dtype).view(to)[()]
 
 
 @op("cast", traits="pure elementwise")
@@ -414,11 +400,9 @@ class Cast:
         if source.is_float and to.is_int:
             return _float_to_int(x, to)
         if source.is_float and op.attrs["rounding"] == "rtz" and to.bits < source.bits:
-            return _round_toward_zero(x, result_dtype(op))
-        if source.is_int and to.is_float and to.bits < 32:
-            # numpy goes from wide integers to narrow floats through f64: one rounding is enough
-            # below 2**53, and larger values overflow or round alike.
-            return np.asarray(x).astype(np.float64).astype(result_dtype(op))[()]
+            return toward_zero(x, result_dtype(op))[()]
+        if to.is_float and to.bits < 32:
+            return narrow(exact_f64(x), result_dtype(op))[()]
         return np.asarray(x).astype(result_dtype(op))[()]
 
 
