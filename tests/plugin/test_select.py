@@ -269,6 +269,32 @@ def test_shared_device_type_belongs_to_whoever_owns_the_tensor(install, registry
     assert chosen([("x", Tensor(SHARED, owner="one"))]) == "one:0"
 
 
+class OwnArray(Tensor):
+    """An array as `tegula.asarray` makes it: it knows the device that it is for."""
+
+    __tegula_array__ = True
+
+    def __init__(self, device: str, kind: int = 1) -> None:
+        super().__init__(kind, DeviceId.parse(device).index)
+        self.device = device
+
+
+def test_arrays_of_tegula_go_to_their_own_device(acme):
+    assert chosen([("x", OwnArray("interpreter:0"))]) == "interpreter:0"
+    assert chosen([HOST, ("y", OwnArray("interpreter:0"))]) == "interpreter:0"
+    assert chosen([("x", OwnArray("acme:1", ACME)), ("y", Tensor(ACME, 1))]) == "acme:1"
+
+
+def test_arrays_of_tegula_for_two_devices_are_an_error_even_in_the_same_memory(registry):
+    with pytest.raises(MixedDevicesError) as caught:
+        chosen([("x", OwnArray("interpreter:0")), ("y", OwnArray("cpu:0"))])
+    assert "x: device interpreter:0\n  y: device cpu:0" in str(caught.value)
+
+
+def test_explicit_choice_beats_the_device_of_an_array_that_it_reaches(registry):
+    assert chosen([("x", OwnArray("interpreter:0"))], "cpu") == "cpu:0"
+
+
 def test_array_interface_is_host_memory(registry):
     class OnlyInterface:
         __array_interface__ = np.zeros(2).__array_interface__

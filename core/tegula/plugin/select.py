@@ -84,12 +84,16 @@ class Place:
     tensor: Any
     type: int
     index: int
+    owner: DeviceId | None = None
+    """The device that an array of Tegula's own was made for; others can reach the same memory."""
 
     @property
     def key(self) -> tuple[int, int]:
         return (self.type, 0 if self.type == HOST_DLPACK else self.index)
 
     def __str__(self) -> str:
+        if self.owner is not None:
+            return f"device {self.owner}"
         if self.type == HOST_DLPACK:
             return "host memory"
         device = getattr(self.tensor, "device", None)
@@ -125,6 +129,9 @@ def select_device(tensors: Sequence[tuple[str, Any]] = (), device: Any = None) -
         selection = _selection(registry.backend(chosen.backend), chosen.index, why)
         _check_reach(selection, places)
         return selection
+    owned = [place for place in places if place.owner is not None]
+    if owned:
+        return _by_owner(owned[0], places)
     if places:
         return _by_place(places[0])
     return _best_available()
@@ -166,7 +173,9 @@ def place_of(argument: str, tensor: Any) -> Place:
                 f"argument '{argument}' ({type(tensor).__name__}) does not say where it lives: "
                 f"{error}"
             ) from error
-        return Place(argument, tensor, int(kind), int(index))
+        own = getattr(tensor, "__tegula_array__", False)
+        owner = DeviceId.parse(tensor.device) if own else None
+        return Place(argument, tensor, int(kind), int(index), owner)
     if hasattr(tensor, "__array_interface__"):
         return Place(argument, tensor, HOST_DLPACK, 0)
     raise DeviceError(
@@ -176,7 +185,8 @@ def place_of(argument: str, tensor: Any) -> Place:
 
 
 def _check_one_place(places: Sequence[Place]) -> None:
-    if len({place.key for place in places}) > 1:
+    owners = {place.owner for place in places if place.owner is not None}
+    if len({place.key for place in places}) > 1 or len(owners) > 1:
         where = "".join(f"\n  {place.argument}: {place}" for place in places)
         raise MixedDevicesError(
             f"the tensor arguments live on different devices:{where}\n"
@@ -211,6 +221,14 @@ def _candidates() -> list[Backend]:
         return [registry.backend(name) for name in config.backend]
     registry.warn_of_faults()
     return registry.usable()
+
+
+def _by_owner(place: Place, places: Sequence[Place]) -> Selection:
+    assert place.owner is not None
+    why = f"argument '{place.argument}' lives on {place}"
+    selection = _selection(registry.backend(place.owner.backend), place.owner.index, why)
+    _check_reach(selection, places)
+    return selection
 
 
 def _by_place(place: Place) -> Selection:
