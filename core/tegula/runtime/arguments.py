@@ -60,6 +60,8 @@ def dtype_of(dtype: Any) -> ir.DType | None:
         return inner
     if isinstance(inner, np.dtype):
         return dtype_of_numpy(inner)
+    if isinstance(dtype, type):
+        return dtype_of_numpy(np.dtype(dtype)) if issubclass(dtype, np.generic) else None
     text = str(dtype).rsplit(".", 1)[-1]
     if text in _NUMPY_NAMES:
         return _NUMPY_NAMES[text]
@@ -274,7 +276,8 @@ def _device_of(value: Any) -> tuple[int, int] | None:
         name, _, index = kind.partition(":")
         number = _TYPE_OF_DEVICE_NAME.get(name)
         if number is not None:
-            return number, int(getattr(device, "index", None) or index or 0)
+            given = None if isinstance(device, str) else getattr(device, "index", None)
+            return number, int(given or index or 0)
     return None
 
 

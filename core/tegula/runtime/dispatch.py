@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 METH_FASTCALL_KEYWORDS = 0x0080 | 0x0002
+_NEW_FUNCTION = ctypes.PYFUNCTYPE(
+    ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p
+)
 
 _lock = threading.Lock()
 _native: _Native | None = None
@@ -46,10 +49,7 @@ class _Native:
         )
         self.names = (sys.intern("data_ptr"), sys.intern("_raise_failure"))
         self.shared = tables.SharedStruct(0, id(OVERRIDES), *(id(name) for name in self.names))
-        new = ctypes.pythonapi.PyCFunction_NewEx
-        new.restype = ctypes.py_object
-        new.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
-        self.new_function = new
+        self.new_function = _NEW_FUNCTION(("PyCFunction_NewEx", ctypes.pythonapi))
         config.on_change(self.invalidate)
 
     def invalidate(self) -> None:

@@ -20,7 +20,6 @@ DEVICE_NAMES = {
 EXCHANGE_ATTRIBUTE = "__dlpack_c_exchange_api__"
 _CAPSULE_EXCHANGE = b"dlpack_exchange_api"
 _CAPSULE_TENSOR = b"dltensor"
-_CAPSULE_USED = b"used_dltensor"
 # Offsets of function pointers in DLPackExchangeAPI, part of its stable ABI since DLPack 1.3.
 _EXCHANGE_TENSOR_OF, _EXCHANGE_STREAM = 40, 48
 
@@ -33,15 +32,19 @@ _CODES: dict[tuple[int, int], ir.DType] = {
 """(code, bits) of one-lane DLPack types."""
 _CODE_OF = {dtype: key for key, dtype in _CODES.items()}
 
-_pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
-_pointer_of.restype = ctypes.c_void_p
-_pointer_of.argtypes = (ctypes.py_object, ctypes.c_char_p)
-_name_of = ctypes.pythonapi.PyCapsule_GetName
-_name_of.restype = ctypes.c_char_p
-_name_of.argtypes = (ctypes.py_object,)
-_new_capsule = ctypes.pythonapi.PyCapsule_New
-_new_capsule.restype = ctypes.py_object
-_new_capsule.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+
+def _python(name: str, result: Any, *params: Any) -> Any:
+    """A prototype of our own: those on `ctypes.pythonapi` are shared by all libraries."""
+    return ctypes.PYFUNCTYPE(result, *params)((name, ctypes.pythonapi))
+
+
+_pointer_of = _python("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
+_new_capsule = _python(
+    "PyCapsule_New", ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
+)
+# A destructor gets a dying object, which must not be referenced again: it stays an address.
+_dying_name = _python("PyCapsule_GetName", ctypes.c_char_p, ctypes.c_void_p)
+_dying_pointer = _python("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)
 
 
 def packed_dtype(dtype: ir.DType) -> int | None:
@@ -139,16 +142,15 @@ _exported: dict[int, tuple[Any, ...]] = {}
 """What consumers of exported tensors still hold, by the address of the managed tensor."""
 
 
-@ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p)  # consumers may call it without the GIL
 def _delete_managed(address: int) -> None:
     _exported.pop(address, None)
 
 
 @ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 def _delete_capsule(capsule: int) -> None:
-    owner = ctypes.cast(capsule, ctypes.py_object).value
-    if _name_of(owner) == _CAPSULE_TENSOR:  # nobody took it
-        _exported.pop(_pointer_of(owner, _CAPSULE_TENSOR), None)
+    if _dying_name(capsule) == _CAPSULE_TENSOR:  # nobody took it
+        _exported.pop(_dying_pointer(capsule, _CAPSULE_TENSOR), None)
 
 
 def export(

@@ -104,20 +104,20 @@ class JITFunction(DeviceFunction):
 
     def __getitem__(self, grid: Any) -> Launcher:
         """The launcher for a grid; those used before come from a dictionary."""
-        try:
-            return self._bound[grid]
-        except (KeyError, TypeError):
-            return self._bind_grid(grid)
+        if grid.__class__ is tuple:
+            try:
+                return self._bound[grid]
+            except (KeyError, TypeError):
+                return self._bind_grid(grid)
+        return CallableGrid(self, grid) if callable(grid) else self._bind_grid(grid)
 
     def _bind_grid(self, grid: Any) -> Launcher:
-        if callable(grid) and not isinstance(grid, tuple | list | int):
-            return CallableGrid(self, grid)
         dims = grids.normalize(self.fn.__name__, grid)
         slow = functools.partial(self._launch, dims)
         launcher: Launcher = slow
         if 0 not in dims and not self.pre_run_hooks and config.native_launch and dispatch.native():
             launcher = dispatch.launcher(self._own_table(), dims, slow)
-        if isinstance(grid, tuple | int):
+        if isinstance(grid, tuple):
             with self._lock:
                 if len(self._bound) >= MAX_BOUND_GRIDS:
                     self._bound.clear()

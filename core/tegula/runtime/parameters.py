@@ -26,12 +26,16 @@ class KernelParam(Param):
     @functools.cached_property
     def annotation_type(self) -> Type | None:
         """The IR type the annotation fixes. Plain `int` says nothing about width and fixes nothing."""
-        if self.annotation is None or self.annotation in _PLAIN_INT or self.is_constexpr:
+        annotation: Any = self.annotation
+        if isinstance(annotation, str):
+            annotation = annotation.strip("\"'")  # a string, once more under deferred annotations
+        if annotation is None or annotation in _PLAIN_INT or self.is_constexpr:
             return None
         from tegula.language.dtypes import type_of_annotation
 
-        names = {float: "fp32", bool: "int1"}
-        return type_of_annotation(names.get(self.annotation, self.annotation))
+        if isinstance(annotation, type):
+            annotation = {float: "fp32", bool: "int1"}.get(annotation, annotation)
+        return type_of_annotation(annotation)
 
     @functools.cached_property
     def specialize_value(self) -> bool:

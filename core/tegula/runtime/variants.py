@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from tegula.config import config
@@ -15,7 +17,7 @@ from tegula.runtime import compiler, dlpack
 from tegula.runtime.arguments import Array, Located
 from tegula.runtime.binding import Bound, bind
 from tegula.runtime.compiled import CompiledKernel
-from tegula.runtime.dispatch_tables import Entry
+from tegula.runtime.dispatch_tables import FROM_STORED, Entry, Kind
 from tegula.runtime.specialize import Specialized, Specializer
 
 if TYPE_CHECKING:
@@ -50,6 +52,7 @@ class Variants:
         self._lock = threading.Lock()
         self._busy: dict[Any, threading.Lock] = {}
         self._snapshot: Any = None
+        self._guards: list[Entry] = []
 
     def prepare(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Prepared:
         """Bind, specialise, choose the device, and find or compile the variant."""
@@ -105,20 +108,18 @@ class Variants:
     def _check_globals(self) -> None:
         """Forget what was compiled when a global that it read means something else now."""
         snapshot = self._snapshot
-        if snapshot is not None and snapshot.changed():
+        if snapshot is not None:
+            if not snapshot.changed():
+                return
             with self._lock:
                 self._compiled.clear()
-                self._snapshot = None
             table = self.kernel._table
             if table is not None:
                 table.clear()
+        from tegula.frontend import globals_snapshot
 
-    def _guards(self) -> list[Entry]:
-        if self._snapshot is None:
-            from tegula.frontend import globals_snapshot
-
-            self._snapshot = globals_snapshot(self.kernel)
-        return []
+        self._snapshot = globals_snapshot(self.kernel)
+        self._guards = list(_guards(self._snapshot.entries))
 
     # -- variants
 
@@ -137,7 +138,7 @@ class Variants:
             careful = _context_of(selection.backend, context.target, _frozen(options))
             compiled = self._get(selection, careful, specialized, bound)
             bindable.append((compiled, []))
-        return Prepared(compiled, specialized, bindable, self._guards(), _stream(specialized))
+        return Prepared(compiled, specialized, bindable, self._guards, _stream(specialized))
 
     def _get(
         self,
@@ -187,6 +188,28 @@ class Variants:
         compiler.log(2, f"{request.name}: {timing}")
         constant = [b.param.name not in specialized.types for b in bound]
         return CompiledKernel(request, artifact, key, selection, specialized.slot_types, constant)
+
+
+def _guards(entries: Iterable[tuple[Any, tuple[str, ...], Any]]) -> Iterator[Entry]:
+    """Native checks that captured names mean what they meant; each is one dictionary lookup.
+
+    Variables of enclosing functions are not looked at again, and the language itself does not change.
+    """
+    for names, path, value in entries:
+        if dict.__contains__(names, path[0]) or path[0] not in names.module:
+            continue
+        space = names.module
+        for name in path:
+            found = space.get(name)
+            if isinstance(found, ModuleType) and found.__name__.partition(".")[0] == "tegula":
+                break
+            yield Entry(
+                Kind.GLOBAL, parent=FROM_STORED, type=found, object=space, has_object=True,
+                pointer=sys.intern(name),
+            )  # fmt: skip
+            if found is value or not isinstance(found, ModuleType):
+                break
+            space = found.__dict__
 
 
 # -------------------------------------------------------------------------------------------------
