@@ -138,7 +138,7 @@ class CpuKernel(Kernel):
                 artifact.data, (artifact.entry,), self._pool.symbols()
             )
         except RuntimeError as error:
-            raise DeviceError(f"cannot load kernel '{artifact.entry}': {error}") from None
+            raise DeviceError(self._why_not(artifact, error)) from None
         self.entry = artifact.entry
         self.params = artifact.params
         # entry, scratch bytes, flags, learned cost: see `pool_ir`
@@ -147,6 +147,20 @@ class CpuKernel(Kernel):
         )
         self.handle = ctypes.addressof(self._record)
         self.launch_address = self._pool.launch_address
+
+    def _why_not(self, artifact: Artifact, error: Exception) -> str:
+        import llvmlite.binding as llvm
+
+        from tegula_cpu.elf import undefined_symbols
+
+        own = self._pool.symbols()
+        missing = [
+            name
+            for name in undefined_symbols(artifact.data)
+            if name not in own and not llvm.address_of_symbol(name)
+        ]
+        why = f"nothing defines {', '.join(missing)}" if missing else str(error)
+        return f"cannot load kernel '{artifact.entry}': {why}"
 
     def launch(
         self,

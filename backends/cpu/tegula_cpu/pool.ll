@@ -134,6 +134,7 @@ entry:
   %chunk.p = getelementptr i8, ptr %job, i64 <job.chunk>
   %chunk = load i64, ptr %chunk.p
   %next.p = getelementptr i8, ptr %job, i64 <job.next>
+  %rc.p = getelementptr i8, ptr %job, i64 <job.rc>
   %gx64 = zext i32 %gx to i64
   %gy64 = zext i32 %gy to i64
   br label %take
@@ -170,7 +171,10 @@ program:
   %z.1 = add i32 %z, 1
   %both = and i1 %x.wrap, %y.wrap
   %z.next = select i1 %both, i32 %z.1, i32 %z
-  %end = icmp eq i64 %i.next, %stop
+  %last = icmp eq i64 %i.next, %stop
+  %rc = load atomic i32, ptr %rc.p monotonic, align 4
+  %failed = icmp ne i32 %rc, 0
+  %end = or i1 %last, %failed
   br i1 %end, label %taken, label %program
 taken:
   %size = sub i64 %stop, %first

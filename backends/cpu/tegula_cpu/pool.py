@@ -109,7 +109,9 @@ class Linker:
         self._llvm = llvm
         self._lock = threading.Lock()
         self._count = 0
-        self._jit = llvm.create_lljit_compiler(targets.machine(targets.host()), use_jit_link=True)
+        self._jit = llvm.create_lljit_compiler(
+            targets.machine(targets.host()), use_jit_link=True, suppress_errors=True
+        )
 
     def link(
         self, data: bytes, exports: tuple[str, ...], imports: Mapping[str, int]

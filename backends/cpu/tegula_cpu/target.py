@@ -89,9 +89,7 @@ def _family(triple: str) -> str:
 
 def vector_target(target: Target) -> VectorTarget:
     """What the loop lowering needs to know about `target`."""
-    features = frozenset(
-        part[1:] for part in target["features"].split(",") if part.startswith("+")
-    )
+    features = frozenset(part[1:] for part in target["features"].split(",") if part.startswith("+"))
     return VectorTarget(target["family"], target["vector_bits"], features)
 
 

@@ -41,8 +41,16 @@ K_UNROLL = 2
 _FLOATS = {"f16", "bf16", "f32", "f64", "f8e5", "f8e5b16", "f8e4nv", "f8e4b8", "f8e4b15"}
 _EXACT_IN_BF16 = {"bf16", "f8e5", "f8e5b16", "f8e4nv", "f8e4b8", "f8e4b15"}
 _BITS = {"f64": 64, "f32": 32, "bf16": 16, "i64": 64, "i32": 32, "i16": 16, "i8": 8, "u8": 8}
-_LLVM = {"f64": "double", "f32": "float", "bf16": "bfloat", "i64": "i64", "i32": "i32",
-         "i16": "i16", "i8": "i8", "u8": "i8"}
+_LLVM = {
+    "f64": "double",
+    "f32": "float",
+    "bf16": "bfloat",
+    "i64": "i64",
+    "i32": "i32",
+    "i16": "i16",
+    "i8": "i8",
+    "u8": "i8",
+}
 
 
 def _round_up(value: int, step: int) -> int:
@@ -109,8 +117,12 @@ class PanelLayout:
 
     def index(self, k: int, n: int) -> int:
         """Position of element ``(k, n)``, in elements."""
-        return (n // self.nr * self.panel_stride + k // self.group * self.step_stride
-                + n % self.nr * self.group + k % self.group)
+        return (
+            n // self.nr * self.panel_stride
+            + k // self.group * self.step_stride
+            + n % self.nr * self.group
+            + k % self.group
+        )
 
 
 @dataclass(frozen=True)
@@ -153,7 +165,8 @@ def choose_scheme(a: str, b: str, acc: str, target: VectorTarget) -> Scheme:
         if acc == "f64":
             return Scheme("fma", "f64", "f64", "f64")
         native = target.has("avx512bf16", "avx512vl") or (
-            target.arch == "aarch64" and target.has("bf16"))
+            target.arch == "aarch64" and target.has("bf16")
+        )
         if native and a in _EXACT_IN_BF16 and b in _EXACT_IN_BF16:
             return Scheme("bf16", "bf16", "bf16", "f32", group=2)
         return Scheme("fma", "f32", "f32", "f32")
@@ -231,10 +244,22 @@ def split_rows(m: int, limit: int) -> list[tuple[int, int, int]]:
 
 
 @lru_cache(maxsize=1024)
-def plan_dot(m: int, n: int, k: int, a: str, b: str, acc: str, target: VectorTarget, *,
-             accumulate: bool = True, lda: int | None = None, b_row_major: bool = False,
-             ldb: int | None = None, ldc: int | None = None,
-             blocking: Blocking | None = None) -> DotPlan:
+def plan_dot(
+    m: int,
+    n: int,
+    k: int,
+    a: str,
+    b: str,
+    acc: str,
+    target: VectorTarget,
+    *,
+    accumulate: bool = True,
+    lda: int | None = None,
+    b_row_major: bool = False,
+    ldb: int | None = None,
+    ldc: int | None = None,
+    blocking: Blocking | None = None,
+) -> DotPlan:
     """Plan ``C[m, n] += A[m, k] @ B[k, n]`` (``=`` without `accumulate`) for tiles in buffers.
 
     `a`, `b` and `acc` are names of dtypes.  `lda`, `ldb` and `ldc` fix leading dimensions where the
@@ -243,22 +268,36 @@ def plan_dot(m: int, n: int, k: int, a: str, b: str, acc: str, target: VectorTar
     """
     scheme = choose_scheme(a, b, acc, target)
     if b_row_major and scheme.group != 1:
-        raise ValueError(f"{scheme.name} multiplies groups of {scheme.group} values of K: "
-                         "B cannot be row-major; pack it into panels")
+        raise ValueError(
+            f"{scheme.name} multiplies groups of {scheme.group} values of K: "
+            "B cannot be row-major; pack it into panels"
+        )
     shape = blocking or choose_blocking(m, n, scheme, target)
     k_padded = _round_up(k, scheme.group)
     n_padded = _round_up(n, shape.lanes)
     nr = shape.vectors * shape.lanes
     row = RowLayout(m, scheme.a, lda or k_padded, scheme.group, k_padded, scheme.bias)
-    panel = PanelLayout(scheme.b, nr, scheme.group, -(-n // nr), k_padded, b_row_major,
-                        (ldb or n_padded) if b_row_major else 0)
+    panel = PanelLayout(
+        scheme.b,
+        nr,
+        scheme.group,
+        -(-n // nr),
+        k_padded,
+        b_row_major,
+        (ldb or n_padded) if b_row_major else 0,
+    )
     out = CLayout(m, scheme.c, ldc or n_padded, n_padded)
     if row.ld < k_padded or out.ld < n_padded or (b_row_major and panel.ld < n_padded):
-        raise ValueError(f"dot of {m}x{n}x{k}: a leading dimension is too small (A {row.ld} for "
-                         f"{k_padded}, B {panel.ld}, C {out.ld} for {n_padded} columns)")
-    name = (f"dot_{m}x{n}x{k}_{scheme.name}_{scheme.a}_{scheme.b}_{scheme.c}_r{shape.rows}"
-            f"v{shape.vectors}x{shape.lanes}_a{row.ld}_b{panel.ld}_c{out.ld}"
-            + ("" if accumulate else "_set") + ("_bias" if scheme.bias else ""))
+        raise ValueError(
+            f"dot of {m}x{n}x{k}: a leading dimension is too small (A {row.ld} for "
+            f"{k_padded}, B {panel.ld}, C {out.ld} for {n_padded} columns)"
+        )
+    name = (
+        f"dot_{m}x{n}x{k}_{scheme.name}_{scheme.a}_{scheme.b}_{scheme.c}_r{shape.rows}"
+        f"v{shape.vectors}x{shape.lanes}_a{row.ld}_b{panel.ld}_c{out.ld}"
+        + ("" if accumulate else "_set")
+        + ("_bias" if scheme.bias else "")
+    )
     writer = _Writer(name, n, scheme, shape, row, panel, out, accumulate, target)
     text = writer.function()
     return DotPlan(name, scheme, row, panel, out, tuple(sorted(writer.declares)), text)
@@ -267,8 +306,18 @@ def plan_dot(m: int, n: int, k: int, a: str, b: str, acc: str, target: VectorTar
 class _Writer:
     """Writes the text of one dot function."""
 
-    def __init__(self, name: str, n: int, scheme: Scheme, shape: Blocking, a: RowLayout,
-                 b: PanelLayout, c: CLayout, accumulate: bool, target: VectorTarget) -> None:
+    def __init__(
+        self,
+        name: str,
+        n: int,
+        scheme: Scheme,
+        shape: Blocking,
+        a: RowLayout,
+        b: PanelLayout,
+        c: CLayout,
+        accumulate: bool,
+        target: VectorTarget,
+    ) -> None:
         self.name, self.n, self.scheme, self.shape = name, n, scheme, shape
         self.a, self.b, self.c = a, b, c
         self.accumulate, self.target = accumulate, target
@@ -328,15 +377,17 @@ class _Writer:
         self.emit(f"{after} = add nuw nsw i64 {trip}, 1")
         done = self.let(f"icmp eq i64 {after}, {count}")
         self.emit(f"br i1 {done}, label %{exit_}, label %{head}")
-        self.lines[slot] = (f"  {trip} = phi i64 [ 0, %{before} ], [ {after}, %{self.label} ]")
+        self.lines[slot] = f"  {trip} = phi i64 [ 0, %{before} ], [ {after}, %{self.label} ]"
         self.begin(exit_)
 
     # -- structure
 
     def function(self) -> str:
         """The whole function."""
-        self.lines.append(f"define internal void @{self.name}"
-                          "(ptr noalias %a, ptr noalias %b, ptr noalias %c) nounwind noinline {")
+        self.lines.append(
+            f"define internal void @{self.name}"
+            "(ptr noalias %a, ptr noalias %b, ptr noalias %c) nounwind noinline {"
+        )
         self.begin("entry")
         columns = -(-self.n // self.shape.lanes)
         full, rest = divmod(columns, self.shape.vectors)
@@ -356,8 +407,14 @@ class _Writer:
             c0 = self.offset(c, start * self.c_row)
 
             def block(trip: str, a0: str = a0, c0: str = c0, height: int = height) -> None:
-                self.micro_kernel(self.scaled(a0, trip, height * self.a_row), b,
-                                  self.scaled(c0, trip, height * self.c_row), height, vectors)
+                self.micro_kernel(
+                    self.scaled(a0, trip, height * self.a_row),
+                    b,
+                    self.scaled(c0, trip, height * self.c_row),
+                    height,
+                    vectors,
+                )
+
             self.counted("rows", count, block)
 
     def scaled(self, pointer: str, trip: str, stride: int) -> str:
@@ -380,8 +437,9 @@ class _Writer:
             acc = self.step(a, b, acc, step, height, vectors)
         self.update(c, acc, height, vectors)
 
-    def k_loop(self, a: str, b: str, acc: list[str], trips: int, height: int,
-               vectors: int) -> tuple[str, str, list[str]]:
+    def k_loop(
+        self, a: str, b: str, acc: list[str], trips: int, height: int, vectors: int
+    ) -> tuple[str, str, list[str]]:
         """The loop over whole trips of K; returns the pointers and accumulators after it."""
         self.counter += 1
         head, before = f"k{self.counter}", self.label
@@ -401,17 +459,26 @@ class _Writer:
 
         def phi(name: str, type_: str, first: str, next_: str) -> str:
             return f"  {name} = phi {type_} [ {first}, %{before} ], [ {next_}, %{head} ]"
+
         self.lines[slot:slot] = [
-            phi(trip, "i64", "0", trip_next), phi(pa, "ptr", a, a_next), phi(pb, "ptr", b, b_next),
-            *(phi(*names) for names in zip(phis, [self.acc_type] * len(acc), acc, new))]
+            phi(trip, "i64", "0", trip_next),
+            phi(pa, "ptr", a, a_next),
+            phi(pb, "ptr", b, b_next),
+            *(phi(*names) for names in zip(phis, [self.acc_type] * len(acc), acc, new)),
+        ]
         self.begin(f"{head}.end")
         return a_next, b_next, new
 
-    def step(self, a: str, b: str, acc: list[str], step: int, height: int,
-             vectors: int) -> list[str]:
+    def step(
+        self, a: str, b: str, acc: list[str], step: int, height: int, vectors: int
+    ) -> list[str]:
         """One group of K: every accumulator takes one multiply-add."""
-        row = [self.load(self.b_type, self.offset(b, step * self.b_step + j * self.b_vector),
-                         self.scheme.b) for j in range(vectors)]
+        row = [
+            self.load(
+                self.b_type, self.offset(b, step * self.b_step + j * self.b_vector), self.scheme.b
+            )
+            for j in range(vectors)
+        ]
         new = []
         for i in range(height):
             at = self.offset(a, i * self.a_row + step * self.a_step)
@@ -419,8 +486,9 @@ class _Writer:
             new += [self.multiply_add(acc[i * vectors + j], left, row[j]) for j in range(vectors)]
         if self.scheme.bias:
             ones = self.constant_bytes(self.scheme.bias)
-            new += [self.multiply_add(acc[height * vectors + j], ones, row[j])
-                    for j in range(vectors)]
+            new += [
+                self.multiply_add(acc[height * vectors + j], ones, row[j]) for j in range(vectors)
+            ]
         return new
 
     def update(self, c: str, acc: list[str], height: int, vectors: int) -> None:
@@ -435,8 +503,9 @@ class _Writer:
                 if self.accumulate:
                     old = self.load(self.acc_type, at, self.scheme.c)
                     value = self.let(f"{add} {self.acc_type} {old}, {value}")
-                self.emit(f"store {self.acc_type} {value}, ptr {at}, "
-                          f"align {_BITS[self.scheme.c] // 8}")
+                self.emit(
+                    f"store {self.acc_type} {value}, ptr {at}, align {_BITS[self.scheme.c] // 8}"
+                )
 
     # -- instructions
 
@@ -448,8 +517,9 @@ class _Writer:
         lanes = self.shape.lanes
         type_ = f"<{lanes} x {self.word}>"
         first = self.let(f"insertelement {type_} poison, {self.word} {word}, i64 0")
-        splat = self.let(f"shufflevector {type_} {first}, {type_} poison, "
-                         f"<{lanes} x i32> zeroinitializer")
+        splat = self.let(
+            f"shufflevector {type_} {first}, {type_} poison, <{lanes} x i32> zeroinitializer"
+        )
         if self.scheme.group == 1:
             return splat
         return self.let(f"bitcast {type_} {splat} to {self.a_vector}")
@@ -471,9 +541,10 @@ class _Writer:
             return self.let(f"add {self.acc_type} {acc}, {product}")
         if name == "fma":
             suffix = f"v{self.shape.lanes}{self.scheme.c}"
-            return self.intrinsic(f"llvm.fmuladd.{suffix}",
-                                  [(self.acc_type, left), (self.acc_type, right),
-                                   (self.acc_type, acc)])
+            return self.intrinsic(
+                f"llvm.fmuladd.{suffix}",
+                [(self.acc_type, left), (self.acc_type, right), (self.acc_type, acc)],
+            )
         function, product_only = self.group_intrinsic()
         operands = [(self.a_vector, left), (self.b_type, right)]
         if product_only:
@@ -485,8 +556,11 @@ class _Writer:
         """Name of the instruction that multiplies groups, and whether it lacks the addition."""
         bits = self.shape.lanes * _BITS[self.scheme.c]
         if self.target.arch == "aarch64":
-            kind = {"bf16": "bfdot.v4f32.v8bf16", "i8": "sdot.v4i32.v16i8",
-                    "u8": "udot.v4i32.v16i8"}[self.scheme.a]
+            kind = {
+                "bf16": "bfdot.v4f32.v8bf16",
+                "i8": "sdot.v4i32.v16i8",
+                "u8": "udot.v4i32.v16i8",
+            }[self.scheme.a]
             return f"llvm.aarch64.neon.{kind}", False
         if self.scheme.name == "bf16":
             return f"llvm.x86.avx512bf16.dpbf16ps.{bits}", False
@@ -494,8 +568,11 @@ class _Writer:
             return f"llvm.x86.avx512.vpdpbusd.{bits}", False
         if self.target.has("avx512vnni", "avx512vl"):
             return f"llvm.x86.avx512.vpdpwssd.{bits}", False
-        return {128: "llvm.x86.sse2.pmadd.wd", 256: "llvm.x86.avx2.pmadd.wd",
-                512: "llvm.x86.avx512.pmaddw.d.512"}[bits], True
+        return {
+            128: "llvm.x86.sse2.pmadd.wd",
+            256: "llvm.x86.avx2.pmadd.wd",
+            512: "llvm.x86.avx512.pmaddw.d.512",
+        }[bits], True
 
     def intrinsic(self, function: str, operands: list[tuple[str, str]]) -> str:
         types = ", ".join(type_ for type_, _ in operands)
