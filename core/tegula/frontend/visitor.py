@@ -259,7 +259,7 @@ class Visitor(Expressions, Calls, Control):
             return check_global(name, self.captured[name], self.function.fn.__name__)
         if name in PYTHON:
             return PYTHON[name]
-        known = [*env, *self.function.fn.__code__.co_varnames, *self.captured, *PYTHON]
+        known = [*env, *self.captured, *self.captured.module, *PYTHON]
         raise LanguageError(f"`{name}` is not defined{nearest(name, known)}")
 
     def binary(self, op: type, a: Any, b: Any) -> Any:
