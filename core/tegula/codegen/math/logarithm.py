@@ -1,0 +1,88 @@
+"""log and log2.
+
+x = 2**k m with m in [1/√2, √2); then log(x) = k log(2) + log(m).
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+
+from tegula.ir.core import Value
+
+from .coefficients import LN2_PARTS, LOG, LOG2, LOG2E_PARTS
+from .emitter import Emitter
+
+
+def log(e: Emitter, x: Value) -> Value:
+    """Natural logarithm."""
+    k, m = _split(e, x)
+    f = e.sub(m, e.f(1.0))
+    high, low = (e.f(c) for c in LN2_PARTS[e.elem.name])
+    tail = e.mul(k, low)
+    if e.single:
+        square = e.mul(f, f)
+        q = e.fma(e.polynomial(f, LOG["f32"]), f, e.f(-0.5))
+        rest = e.fma(square, q, tail)
+        y = e.add(f, rest)
+    else:
+        half_square, s, r = _area_tangent(e, f, LOG["f64"])
+        y = e.sub(f, e.sub(half_square, e.fma(s, e.add(half_square, r), tail)))
+    return _special(e, x, e.fma(k, high, y))
+
+
+def log2(e: Emitter, x: Value) -> Value:
+    """Logarithm to base 2."""
+    k, m = _split(e, x)
+    f = e.sub(m, e.f(1.0))
+    high, low = (e.f(c) for c in LOG2E_PARTS[e.elem.name])
+    if e.single:
+        rest = e.fma(f, low, e.mul(e.mul(f, f), e.polynomial(f, LOG2["f32"])))
+        y = e.fma(f, high, rest)
+    else:
+        half_square, s, r = _area_tangent(e, f, LOG2["f64"])
+        u = e.sub(half_square, e.mul(s, e.add(half_square, r)))
+        top = e.sub(f, u)
+        bottom = e.sub(e.sub(f, top), u)
+        y = e.fma(top, high, e.fma(top, low, e.mul(bottom, high)))
+    return _special(e, x, e.add(k, y))
+
+
+def _split(e: Emitter, x: Value) -> tuple[Value, Value]:
+    """k and m of a positive finite x, denormal or not; anything for other x."""
+    tiny = e.lt(x, e.f(2.0 ** (1 - e.bias)))
+    x = e.select(tiny, e.mul(x, e.f(2.0**e.mantissa)), x)
+    # Counted from 1/√2, the exponent field is k + bias and the rest is m - 1/√2.
+    start = _bits(e, math.sqrt(0.5))
+    bits = e.add(e.as_uint(x), e.u((e.bias << e.mantissa) - start))
+    m = e.as_float(e.add(e.and_(bits, e.u((1 << e.mantissa) - 1)), e.u(start)))
+    # An integer below 2**mantissa put into the low bits of that float is added to it.
+    base = 2.0**e.mantissa
+    field = e.or_(e.shift_right(bits, e.mantissa), e.u(_bits(e, base)))
+    origin = base + e.bias
+    k = e.sub(e.as_float(field), e.select(tiny, e.f(origin + e.mantissa), e.f(origin)))
+    return k, m
+
+
+def _area_tangent(
+    e: Emitter, f: Value, coefficients: tuple[float, ...]
+) -> tuple[Value, Value, Value]:
+    """f²/2, s = f / (2 + f) and r with log(1 + f) = f - (f²/2 - s (f²/2 + r))."""
+    s = e.div(f, e.add(f, e.f(2.0)))
+    z = e.mul(s, s)
+    r = e.mul(z, e.polynomial(z, coefficients))
+    return e.mul(e.mul(f, f), e.f(0.5)), s, r
+
+
+def _special(e: Emitter, x: Value, y: Value) -> Value:
+    """y, but infinity and NaN stay, 0 gives -infinity and negative numbers NaN."""
+    y = e.select(e.lt(x, e.f(math.inf)), y, x)
+    below = e.select(e.eq(x, e.f(0.0)), e.f(-math.inf), e.f(math.nan))
+    return e.select(e.gt(x, e.f(0.0)), y, below)
+
+
+def _bits(e: Emitter, value: float) -> int:
+    """The bits of the float nearest to the value."""
+    form = ("<f", "<I") if e.single else ("<d", "<Q")
+    result: int = struct.unpack(form[1], struct.pack(form[0], value))[0]
+    return result
