@@ -32,6 +32,7 @@ def recording() -> Iterator[ModuleType]:
 
     with config.scope(plugin_path=f"recording={BACKEND}", device="recording"):
         registry.refresh()
+        registry.backend("recording")  # looked for now: threads do not see this scope
         recording_backend.compilations.clear()
         yield recording_backend
     registry.refresh()

@@ -151,13 +151,13 @@ class JITFunction(DeviceFunction):
     def _bind_variants(self, prepared: Prepared, nargs: int, kwnames: tuple[str, ...]) -> None:
         """Enter into the dispatcher's table what was prepared, if the dispatcher can take it."""
         table, specialized = self._own_table(), prepared.specialized
-        entries = [*prepared.guards, *specialized.entries]
+        entries = [*specialized.entries, *prepared.guards]
         if not specialized.native or len(entries) > MAX_ENTRIES:
             return
         for compiled, checked in prepared.bindable:
             if compiled.kernel.launch_address is None:
                 return
-            pairs = self._pairs(specialized, checked, len(prepared.guards))
+            pairs = self._pairs(specialized, checked)
             if pairs is None:
                 continue
             exchange, device = prepared.stream
@@ -172,7 +172,7 @@ class JITFunction(DeviceFunction):
 
     @staticmethod
     def _pairs(
-        specialized: Specialized, checked: Sequence[tuple[int, int, bool]], offset: int
+        specialized: Specialized, checked: Sequence[tuple[int, int, bool]]
     ) -> list[tuple[int, int, bool]] | None:
         """Alias checks by entry; None if an extent they need cannot be read natively."""
         from tegula.runtime.dispatch_tables import Flag, Kind
@@ -185,7 +185,7 @@ class JITFunction(DeviceFunction):
                 if entry.kind not in (Kind.NUMPY, Kind.DLPACK):
                     return None
                 entry.flags |= Flag.EXTENT
-            pairs.append((first + offset, second + offset, same_ok))
+            pairs.append((first, second, same_ok))
         return pairs
 
     def forget(self) -> None:
