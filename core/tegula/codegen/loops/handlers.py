@@ -1,0 +1,146 @@
+"""What a nest does for each item at every position: stores, writes to buffers, atomics, output.
+
+A handler may carry values through the vector loop: `start` gives the first ones, `step` the next,
+`merge` joins those of unrolled copies, `finish` runs at the end of each row.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tegula.codegen.loops import access, atomics
+from tegula.codegen.loops.evaluate import Evaluation, Index
+from tegula.codegen.loops.lanes import Uni, Vec
+from tegula.codegen.loops.plan import Item
+from tegula.codegen.loops.text import Val
+from tegula.ir.types import Pointer, elem_of, i1, shape_of
+
+if TYPE_CHECKING:
+    from tegula.codegen.loops.nest import Nest
+
+
+class Handler:
+    """Base: an item without state."""
+
+    parallel = True
+    """Whether unrolled copies may each have their own state."""
+
+    def __init__(self, nest: Nest, item: Item) -> None:
+        self.nest = nest
+        self.item = item
+        self.k = nest.k
+
+    def start(self, ev: Evaluation) -> list[Val]:
+        return []
+
+    def step(self, ev: Evaluation, index: Index, state: list[Val]) -> list[Val]:
+        raise NotImplementedError
+
+    def merge(self, ev: Evaluation, a: list[Val], b: list[Val]) -> list[Val]:
+        return []
+
+    def finish(self, ev: Evaluation, row: Index, state: list[Val]) -> None:
+        """The end of a row; `row` is the index with the vector dimension left at 0."""
+
+
+class Store(Handler):
+    """A store op."""
+
+    def step(self, ev: Evaluation, index: Index, state: list[Val]) -> list[Val]:
+        op = self.item.op
+        assert op is not None
+        e = elem_of(op.operands[0].type)
+        assert isinstance(e, Pointer)
+        mask_value = op.operand("mask")
+        mask = None if mask_value is None else ev.eval(mask_value, index)
+        value = ev.eval(op.operands[1], index)
+        ptr = ev.eval(op.operands[0], index)
+        access.store(ev, ptr, value, mask, e.elem, ev.exec_mask)
+        return []
+
+
+class Write(Handler):
+    """A value that goes to a buffer."""
+
+    def __init__(self, nest: Nest, item: Item) -> None:
+        super().__init__(nest, item)
+        self.buffer = self.k.target(item)
+        value = item.value
+        assert value is not None
+        self.value = value
+        self.own = item.target is None
+        if self.own:
+            nest.ev.producing.add(value)
+
+    def step(self, ev: Evaluation, index: Index, state: list[Val]) -> list[Val]:
+        lane = ev.eval(self.value, index)
+        ev.write(self.buffer, index, lane, elem_of(self.value.type))
+        return []
+
+
+class Touch(Handler):
+    """A load that has to come before a store of the same nest."""
+
+    def step(self, ev: Evaluation, index: Index, state: list[Val]) -> list[Val]:
+        assert self.item.value is not None
+        ev.eval(self.item.value, index)
+        return []
+
+
+class Atomic(Handler):
+    """An atomic op, one element at a time."""
+
+    parallel = False
+
+    def step(self, ev: Evaluation, index: Index, state: list[Val]) -> list[Val]:
+        op = self.item.op
+        assert op is not None
+        args = [ev.vec(ev.eval(o, index), elem_of(o.type)) for o in op.operands]
+        old = atomics.emit(ev, op, args)
+        result = op.results[0]
+        if self.k.plan.reads(result):
+            ev.remember_here(result, index, Vec(old))
+            home = self.k.homes.get(result)
+            if home is not None:
+                ev.write(home, index, Vec(old), elem_of(result.type))
+        return []
+
+
+class Print(Handler):
+    """Output of the elements of one shape."""
+
+    parallel = False
+
+    def step(self, ev: Evaluation, index: Index, state: list[Val]) -> list[Val]:
+        op = self.item.op
+        assert op is not None
+        for o in op.operands:
+            if shape_of(o.type) == self.nest.slot.space:
+                x = ev.vec(ev.eval(o, index), elem_of(o.type))
+                self.k.print_element(op, o, x, [ev.vec(i, _I64) for i in index])
+        return []
+
+
+class Assert(Handler):
+    """A check of every element."""
+
+    parallel = False
+
+    def step(self, ev: Evaluation, index: Index, state: list[Val]) -> list[Val]:
+        op = self.item.op
+        assert op is not None
+        args = [ev.vec(ev.eval(o, index if shape_of(o.type) else ()), i1) for o in op.operands]
+        self.k.check(op, args)
+        return []
+
+
+def _i64() -> object:
+    from tegula.ir.types import i64
+
+    return i64
+
+
+_I64 = _i64()
+
+
+__all__ = ["Assert", "Atomic", "Handler", "Print", "Store", "Touch", "Uni", "Write"]
