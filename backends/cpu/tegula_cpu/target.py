@@ -72,7 +72,7 @@ def _vector_bits(family: str, features: frozenset[str]) -> int:
 
 
 def _target(arch: str, triple: str, cpu: str, features: str, bits: int) -> Target:
-    attrs = {
+    attrs: dict[str, str | int | float | bool | None] = {
         "triple": triple,
         "family": _family(triple),
         "cpu": cpu,
