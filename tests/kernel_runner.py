@@ -1,4 +1,6 @@
-"""Compiles kernels with the frontend alone and runs them on the numpy interpreter, without the runtime."""
+"""Compiles kernels with the frontend alone and runs them on the numpy interpreter, without the
+runtime.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,12 @@ def ir_type(value: Any) -> Any:
     return None
 
 
-def build(fn: DeviceFunction, args: Sequence[Any], options: dict[str, Any] | None = None) -> ir.Module:
-    """Verified IR of a kernel for these arguments; parameters annotated constexpr take theirs as constants."""
+def build(
+    fn: DeviceFunction, args: Sequence[Any], options: dict[str, Any] | None = None
+) -> ir.Module:
+    """Verified IR of a kernel for these arguments; parameters annotated constexpr take theirs as
+    constants.
+    """
     types, constants = {}, {}
     for p, value in zip(fn.params, args, strict=False):
         t = None if p.is_constexpr else ir_type(value)
@@ -49,7 +55,10 @@ def build(fn: DeviceFunction, args: Sequence[Any], options: dict[str, Any] | Non
 
 
 def run(
-    fn: DeviceFunction, *args: Any, grid: int | tuple[int, ...] = 1, options: dict[str, Any] | None = None
+    fn: DeviceFunction,
+    *args: Any,
+    grid: int | tuple[int, ...] = 1,
+    options: dict[str, Any] | None = None,
 ) -> None:
     """Compile and run a kernel; arrays are changed in place."""
     module = build(fn, args, options)

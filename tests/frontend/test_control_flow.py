@@ -1,4 +1,6 @@
-"""Control flow: what is decided at compile time leaves no trace, the rest means what Python means."""
+# ruff: noqa: SIM113 (kernels under test)
+"""Control flow: what is decided at compile time leaves no trace, the rest means what Python
+means."""
 
 from __future__ import annotations
 
@@ -261,7 +263,9 @@ def return_in_unrolled_loop_at_runtime(out, x):
 
 @pytest.mark.parametrize("x, expected", [([9, 0, 0], 0), ([1, 1, 9], 2), ([1, 1, 1], -1)])
 def test_runtime_return_in_unrolled_loop(x, expected):
-    assert call(return_in_unrolled_loop_at_runtime, np.array(x, np.int32), dtype=np.int32) == expected
+    assert (
+        call(return_in_unrolled_loop_at_runtime, np.array(x, np.int32), dtype=np.int32) == expected
+    )
 
 
 @jit

@@ -1,4 +1,7 @@
-"""Every construct that kernels cannot use says so in one sentence, at its place, and names a way out."""
+# ruff: noqa: B007, C416, SIM105 (kernels under test)
+"""Every construct that kernels cannot use says so in one sentence, at its place, and names a way
+out.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,8 @@ def rejects(message: str, hint: str, kind: type = CompilationError) -> Callable[
 
 U = UnsupportedLanguageConstruct
 
-# Every kernel below gets (out: pointer, n: int32, x: int32 tile through `t`); the line with the error ends in `# !`.
+# Every kernel below gets (out: pointer, n: int32, x: int32 tile through `t`); the line with the
+# error ends in `# !`.
 
 
 @rejects("`break` cannot be used", "condition says when to stop", U)
@@ -115,6 +119,8 @@ def uses_global(out, n):
 @rejects("`import` cannot be used", "top of the file", U)
 def uses_import(out, n):
     import os  # !
+
+    y = os
 
 
 @rejects("`del` cannot be used", "leave it out", U)

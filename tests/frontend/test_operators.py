@@ -1,3 +1,4 @@
+# ruff: noqa: C416, RUF005, RUF059 (kernels under test)
 """Promotion, casts and operators against the rules, and against numpy."""
 
 from __future__ import annotations
@@ -24,10 +25,14 @@ T = ir.DTYPES
     "a, b, result",
     [
         ("i32", "i32", "i32"), ("i8", "i16", "i16"), ("u8", "u32", "u32"), ("i32", "u32", "u32"),
-        ("i32", "u8", "i32"), ("i64", "u32", "i64"), ("i8", "u8", "u8"), ("i1", "i8", "i8"), ("i1", "i1", "i1"),
-        ("f32", "i64", "f32"), ("f16", "i64", "f16"), ("bf16", "i8", "f32"), ("bf16", "bf16", "bf16"),
-        ("bf16", "f16", "f16"), ("f16", "f32", "f32"), ("bf16", "f32", "f32"), ("f64", "f32", "f64"),
-        ("f64", "i8", "f64"), ("f8e5", "f8e5", "f8e5"), ("f8e5", "f8e4nv", "f16"), ("f8e5", "bf16", "f32"),
+        ("i32", "u8", "i32"), ("i64", "u32", "i64"), ("i8", "u8", "u8"), ("i1", "i8", "i8"),
+        ("i1", "i1", "i1"),
+        ("f32", "i64", "f32"), ("f16", "i64", "f16"), ("bf16", "i8", "f32"), ("bf16", "bf16",
+        "bf16"),
+        ("bf16", "f16", "f16"), ("f16", "f32", "f32"), ("bf16", "f32", "f32"), ("f64", "f32",
+        "f64"),
+        ("f64", "i8", "f64"), ("f8e5", "f8e5", "f8e5"), ("f8e5", "f8e4nv", "f16"), ("f8e5",
+        "bf16", "f32"),
         ("f8e5", "f16", "f16"), ("f8e5", "f32", "f32"),
     ],
 )  # fmt: skip
@@ -36,7 +41,9 @@ def test_promotion_of_tensors(a, b, result):
     assert promote(T[b], T[a]) is T[result]
 
 
-@pytest.mark.parametrize("a, b, result", [("f16", "f16", "f32"), ("bf16", "bf16", "f32"), ("f16", "i32", "f32")])
+@pytest.mark.parametrize(
+    "a, b, result", [("f16", "f16", "f32"), ("bf16", "bf16", "f32"), ("f16", "i32", "f32")]
+)
 def test_division_of_narrow_floats_is_in_f32(a, b, result):
     assert promote(T[a], T[b], division=True) is T[result]
 
@@ -55,8 +62,10 @@ def test_division_of_mixed_signs_is_refused(a, b):
 @pytest.mark.parametrize(
     "value, t, result",
     [
-        (1, "i8", "i8"), (1.5, "f16", "f16"), (1, "bf16", "bf16"), (True, "i8", "i8"), (1, "i1", "i32"),
-        (1.5, "i8", "f32"), (1.5, "i1", "f32"), (1e300, "i32", "f64"), (1e300, "f16", "f16"), (True, "i1", "i1"),
+        (1, "i8", "i8"), (1.5, "f16", "f16"), (1, "bf16", "bf16"), (True, "i8", "i8"), (1, "i1",
+        "i32"),
+        (1.5, "i8", "f32"), (1.5, "i1", "f32"), (1e300, "i32", "f64"), (1e300, "f16", "f16"),
+        (True, "i1", "i1"),
     ],
 )  # fmt: skip
 def test_promotion_with_numbers(value, t, result):
@@ -67,7 +76,8 @@ def test_promotion_with_numbers(value, t, result):
     "value, t",
     [
         (True, "i1"), (1, "i32"), (-(2**31), "i32"), (2**31, "u32"), (2**32, "i64"), (2**63, "u64"),
-        (-(2**31) - 1, "i64"), (1.0, "f32"), (1e39, "f64"), (1e-40, "f64"), (float("inf"), "f32"), (0.0, "f32"),
+        (-(2**31) - 1, "i64"), (1.0, "f32"), (1e39, "f64"), (1e-40, "f64"), (float("inf"), "f32"),
+        (0.0, "f32"),
     ],
 )  # fmt: skip
 def test_type_of_number(value, t):
@@ -139,7 +149,8 @@ def test_integer_operators(op, a, b):
     t = promote(_ir(a), _ir(b))
     common = ir.numpy_dtype(t)
     f = {"+": np.add, "-": np.subtract, "*": np.multiply, "&": np.bitwise_and, "|": np.bitwise_or,
-         "^": np.bitwise_xor, "<": np.less, ">=": np.greater_equal, "==": np.equal, "!=": np.not_equal}[op]  # fmt: skip
+         "^": np.bitwise_xor, "<": np.less, ">=": np.greater_equal, "==": np.equal,
+         "!=": np.not_equal}[op]  # fmt: skip
     expected = f(x.astype(common), y.astype(common))
     got = call(binary, x, y, op, 37, shape=37, dtype=expected.dtype)
 
@@ -245,7 +256,11 @@ def constants(out):
 
 def test_constants_are_python():
     module = build(constants, (np.zeros(1, np.int32),))
-    assert [op.name for op in module.functions["constants"].body.walk()] == ["constant", "store", "return"]
+    assert [op.name for op in module.functions["constants"].body.walk()] == [
+        "constant",
+        "store",
+        "return",
+    ]
     assert list(module.functions) == ["constants"]
 
 
@@ -357,7 +372,10 @@ def bits(out, x):
 
 
 def test_bitcast():
-    assert call(bits, np.full(1, 1.0, np.float32), shape=2, dtype=np.int32).tolist() == [0x3F800000, 1]
+    assert call(bits, np.full(1, 1.0, np.float32), shape=2, dtype=np.int32).tolist() == [
+        0x3F800000,
+        1,
+    ]
 
 
 @jit
@@ -390,7 +408,12 @@ def test_dtype_api():
     assert tl.int8.int_signedness == "signed" and tl.int8.get_int_min_value() == -128
     assert tl.float16.fp_mantissa_width == 10 and tl.bfloat16.is_standard_floating()
     p = tl.pointer_type(tl.float16, const=True)
-    assert p.is_ptr() and p.is_const() and p.element_ty is tl.float16 and p is tl.pointer_type(tl.float16, const=True)
+    assert (
+        p.is_ptr()
+        and p.is_const()
+        and p.element_ty is tl.float16
+        and p is tl.pointer_type(tl.float16, const=True)
+    )
     b = tl.block_type(tl.int32, [3, 4])
     assert b.is_block() and b.shape == (3, 4) and b.scalar is tl.int32 and b.numel == 12
     assert eval(repr(p), {"tegula": __import__("tegula")}) is p
@@ -401,7 +424,13 @@ def test_dtype_api():
 
 @pytest.mark.parametrize(
     "text, t",
-    [("*fp32", "ptr<f32>"), ("*const i8", "ptr<const i8>"), ("float*", "ptr<f32>"), ("i64", "i64"), ("*bf16", "ptr<bf16>")],
+    [
+        ("*fp32", "ptr<f32>"),
+        ("*const i8", "ptr<const i8>"),
+        ("float*", "ptr<f32>"),
+        ("i64", "i64"),
+        ("*bf16", "ptr<bf16>"),
+    ],
 )
 def test_parse_type(text, t):
     assert str(parse_type(text)) == t

@@ -1,6 +1,7 @@
 """From a kernel's Python source to tile IR.
 
-Importing this package is cheap: the language, the IR and the AST visitor are loaded when something is compiled.
+Importing this package is cheap: the language, the IR and the AST visitor are loaded when something
+is compiled.
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ def compile_function(
     arg_attrs: Mapping[str, Mapping[str, Any]] | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Module:
-    """Tile IR of kernel `fn` for runtime arguments of `arg_types` and the given compile-time constants."""
+    """Tile IR of kernel `fn` for runtime arguments of `arg_types` and the given compile-time
+    constants.
+    """
     from .compile import compile_function as compile_now
 
     return compile_now(fn, arg_types, constants, arg_attrs, options)

@@ -1,4 +1,6 @@
-"""How the runtime arguments of a kernel are described to the frontend, and flattened into parameters."""
+"""How the runtime arguments of a kernel are described to the frontend, and flattened into
+parameters.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ class Const:
 
 @dataclass(frozen=True)
 class HostDescriptor:
-    """A tensor descriptor made on the host: its base pointer, shape and strides become parameters."""
+    """A tensor descriptor made on the host: its base pointer, shape and strides become
+    parameters."""
 
     elem: DType
     block_shape: tuple[int, ...]
@@ -28,7 +31,9 @@ ArgType = Any  # an IR type, Const, None, HostDescriptor, or a tuple of these
 
 
 def flat_names(name: str, arg: ArgType) -> list[tuple[str, Type]]:
-    """Parameters of the kernel that one argument becomes: names and types, in order. Constants become none."""
+    """Parameters of the kernel that one argument becomes: names and types, in order. Constants
+    become none.
+    """
     if arg is None or isinstance(arg, Const):
         return []
     if isinstance(arg, HostDescriptor):

@@ -1,4 +1,6 @@
-"""Calls: of the language's functions, of other device functions, and of those of Python's that make sense in kernels."""
+"""Calls: of the language's functions, of other device functions, and of those of Python's that
+make sense in kernels.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ class Calls:
         self.locate(node)
         return self.call(function, args, named, node)
 
-    def call(self: Visitor, function: Any, args: list[Any], named: dict[str, Any], node: ast.AST) -> Any:
+    def call(
+        self: Visitor, function: Any, args: list[Any], named: dict[str, Any], node: ast.AST
+    ) -> Any:
         """Call any value that can be called."""
         if isinstance(function, BoundMethod):
             args = [function.self, *args]
@@ -67,7 +71,9 @@ class Calls:
             return self.call_device(device, args, named, node)
         return self.call_python(function, args, named)
 
-    def call_builtin(self: Visitor, function: Builtin, args: list[Any], named: dict[str, Any]) -> Any:
+    def call_builtin(
+        self: Visitor, function: Builtin, args: list[Any], named: dict[str, Any]
+    ) -> Any:
         try:
             return function.emit(self.s, *args, **named)
         except TypeError as error:
@@ -76,7 +82,10 @@ class Calls:
                 inspect.signature(function.emit).bind(self.s, *args, **named)
             except TypeError as mismatch:
                 signature = inspect.signature(function.emit)
-                shown = ", ".join(str(p).split(":")[0].split(" =")[0] for p in list(signature.parameters.values())[1:])
+                shown = ", ".join(
+                    str(p).split(":")[0].split(" =")[0]
+                    for p in list(signature.parameters.values())[1:]
+                )
                 raise LanguageError(
                     f"{function.__name__}: {mismatch}", f"its parameters are ({shown})"
                 ) from None
@@ -88,35 +97,50 @@ class Calls:
         if function is constexpr:
             return require_constant(args[0], "the value of a constexpr")
         if isinstance(function, dtype):
-            raise LanguageError("a dtype is not called", f"convert with x.to({function!r})".replace("tegula.language", "tl"))
+            raise LanguageError(
+                "a dtype is not called",
+                f"convert with x.to({function!r})".replace("tegula.language", "tl"),
+            )
         if isinstance(function, type):
             if issubclass(function, tuple):
                 return tuple(args[0]) if function is tuple and args else function(*args, **named)
             if function in (int, float, bool, str, list):
                 return PYTHON_CALLS[function.__name__](self, args, named)
-        compile_time = isinstance(function, (ConstexprFunction, type)) or (
-            isinstance(function, (BuiltinFunctionType, BuiltinMethodType, MethodType))
+        compile_time = isinstance(
+            function, (ConstexprFunction, type, BuiltinFunctionType, BuiltinMethodType, MethodType)
         )
         if not compile_time:
             if isinstance(function, FunctionType):
                 raise Unsupported(
                     f"`{name}` is an ordinary Python function, which kernels cannot call",
-                    "put @tegula.jit above it to compile it too, or @tegula.constexpr_function to run it at compile time",
+                    "put @tegula.jit above it to compile it too, or @tegula.constexpr_function "
+                    "to run it at compile time",
                 )
             raise LanguageError(f"{describe(function)} cannot be called")
         for value in (*args, *named.values()):
             if _has_runtime(value):
-                remedy = f"use tl.{name}" if getattr(function, "__module__", "") == "math" else "pass constants only"
-                raise LanguageError(f"`{name}` runs at compile time and cannot take {describe(value)}", remedy)
+                remedy = (
+                    f"use tl.{name}"
+                    if getattr(function, "__module__", "") == "math"
+                    else "pass constants only"
+                )
+                raise LanguageError(
+                    f"`{name}` runs at compile time and cannot take {describe(value)}", remedy
+                )
         result = function(*args, **named)
         return result.value if isinstance(result, constexpr) else result
 
     # ---- device functions
 
     def call_device(
-        self: Visitor, function: DeviceFunction, args: list[Any], named: dict[str, Any], node: ast.AST
+        self: Visitor,
+        function: DeviceFunction,
+        args: list[Any],
+        named: dict[str, Any],
+        node: ast.AST,
     ) -> Any:
-        """Call a function written in the kernel language, compiled for these types and constants."""
+        """Call a function written in the kernel language, compiled for these types and
+        constants."""
         bound = bind_arguments(function, args, named)
         loc = self.b.loc
         try:
@@ -135,13 +159,16 @@ class Calls:
         return build(special.result, iter(results))
 
     def inline_call(self: Visitor, function: Any, args: Sequence[Any], what: str) -> Any:
-        """Compile a function's body at this place; for the small functions that reduce and scan take."""
+        """Compile a function's body at this place; for the small functions that reduce and scan
+        take.
+        """
         device = unwrap(function)
         if isinstance(function, Builtin):
             return self.call_builtin(function, list(args), {})
         if device is None:
             raise LanguageError(
-                f"{what}: the combining function must be under @tegula.jit, not {describe(function)}",
+                f"{what}: the combining function must be under @tegula.jit, not "
+                f"{describe(function)}",
                 "write `@tegula.jit def combine(a, b): return a + b`",
             )
         from .visitor import Visitor as Inner
@@ -156,7 +183,9 @@ class Calls:
         return out.value if out is not None else None
 
 
-def bind_arguments(function: DeviceFunction, args: list[Any], named: dict[str, Any]) -> dict[str, Any]:
+def bind_arguments(
+    function: DeviceFunction, args: list[Any], named: dict[str, Any]
+) -> dict[str, Any]:
     """Arguments by parameter name, defaults filled in."""
     name = function.fn.__name__
     bound: dict[str, Any] = {}
@@ -178,8 +207,10 @@ def bind_arguments(function: DeviceFunction, args: list[Any], named: dict[str, A
             raise LanguageError(f"`{name}` needs a value for its parameter `{p.name}`")
         if p.is_constexpr and _has_runtime(bound[p.name]):
             raise LanguageError(
-                f"parameter `{p.name}` of `{name}` must be known at compile time, not {describe(bound[p.name])}",
-                "annotate the value's origin with tl.constexpr, or remove the annotation of the parameter",
+                f"parameter `{p.name}` of `{name}` must be known at compile time, not "
+                f"{describe(bound[p.name])}",
+                "annotate the value's origin with tl.constexpr, or remove the annotation of the "
+                "parameter",
             )
         if isinstance(bound[p.name], list):
             bound[p.name] = tuple(bound[p.name])
@@ -213,7 +244,9 @@ def _constant_only(f: Callable[..., Any]) -> Callable[[Any, list[Any], dict[str,
     def call(visitor: Visitor, args: list[Any], named: dict[str, Any]) -> Any:
         for value in (*args, *named.values()):
             if _has_runtime(value):
-                raise LanguageError(f"Python's {f.__name__} takes compile-time values only, not {describe(value)}")
+                raise LanguageError(
+                    f"Python's {f.__name__} takes compile-time values only, not {describe(value)}"
+                )
         return f(*args, **named)
 
     return call
@@ -252,13 +285,23 @@ def _print(visitor: Visitor, args: list[Any], named: dict[str, Any]) -> None:
 def _isinstance(visitor: Visitor, args: list[Any], named: dict[str, Any]) -> bool:
     value, classes = args
     classes = classes if isinstance(classes, tuple) else (classes,)
-    plain = tuple(_TYPES.get(c.__name__, c) if isinstance(c, PythonFunction) else c for c in classes)
+    plain = tuple(
+        _TYPES.get(c.__name__, c) if isinstance(c, PythonFunction) else c for c in classes
+    )
     if constexpr in plain and not _has_runtime(value):
         return True
     return isinstance(value, plain)
 
 
-_TYPES = {"int": int, "float": float, "bool": bool, "str": str, "tuple": tuple, "list": tuple, "range": range}
+_TYPES = {
+    "int": int,
+    "float": float,
+    "bool": bool,
+    "str": str,
+    "tuple": tuple,
+    "list": tuple,
+    "range": range,
+}
 
 
 def _hasattr(visitor: Visitor, args: list[Any], named: dict[str, Any]) -> bool:
@@ -301,7 +344,9 @@ def _abs(visitor: Visitor, args: list[Any], named: dict[str, Any]) -> Any:
 
 def _sum(visitor: Visitor, args: list[Any], named: dict[str, Any]) -> Any:
     if args and isinstance(args[0], tensor):
-        raise LanguageError("Python's sum adds up a tuple", "to reduce a tile write tl.sum(x, axis=0)")
+        raise LanguageError(
+            "Python's sum adds up a tuple", "to reduce a tile write tl.sum(x, axis=0)"
+        )
     items = visitor.sequence(args[0], "Python's sum")
     total = args[1] if len(args) > 1 else 0
     for item in items:

@@ -67,7 +67,8 @@ class Compilation:
         name = function.fn.__name__
         if key is not None and (function, key) in self.active:
             raise LanguageError(
-                f"`{name}` calls itself with the same types, which would never end: there is no stack on a device",
+                f"`{name}` calls itself with the same types, which would never end: there is no "
+                "stack on a device",
                 "write a loop, or let a constexpr argument that changes end the recursion",
             )
         if len(self.active) >= MAX_DEPTH:
@@ -153,7 +154,9 @@ class Compilation:
         arg_attrs: Mapping[str, Mapping[str, Any]],
         attrs: list[Mapping[str, Any]],
     ) -> Any:
-        """The value of one parameter inside of the kernel; runtime arguments become parameters of the IR."""
+        """The value of one parameter inside of the kernel; runtime arguments become parameters of
+        the IR.
+        """
         if p.name in arg_types and arg_types[p.name] is not None:
             arg = arg_types[p.name]
             values = []
@@ -198,7 +201,9 @@ def _argument_value(
         base, *rest = (tensor(next(values)) for _ in range(1 + 2 * rank))
         return describe_tensor(s, base, rest[:rank], rest[rank:], arg.block_shape, arg.padding)
     if isinstance(arg, tuple):
-        items = [_argument_value(s, f"{name}.{i}", item, values, constants) for i, item in enumerate(arg)]
+        items = [
+            _argument_value(s, f"{name}.{i}", item, values, constants) for i, item in enumerate(arg)
+        ]
         return tuple(items) if type(arg) is tuple else type(arg)(*items)
     return tensor(next(values))
 
@@ -235,5 +240,3 @@ def compile_function(
             frame_of(function.source, function.fn.__name__, function.source.tree),
         )
         raise CompilationError(error.message, error.hint, frames) from None
-
-

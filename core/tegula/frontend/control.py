@@ -1,11 +1,12 @@
 """Control flow: branches, loops, early returns.
 
-What is decided at compile time leaves no trace: the branch taken and the turns of unrolled loops are put in front of
-the statements that follow. Runtime branches and loops become `if`, `for` and `while` with regions, and every body is
-visited once (twice if a loop variable that begins as a constant turns out to need another type).
+What is decided at compile time leaves no trace: the branch taken and the turns of unrolled loops
+are put in front of the statements that follow. Runtime branches and loops become `if`, `for` and
+`while` with regions, and every body is visited once (twice if a loop variable that begins as a
+constant turns out to need another type).
 
-An `if` with a `return` inside takes the rest of the function into its branches, so that each path ends in its own
-return and the function still has one exit.
+An `if` with a `return` inside takes the rest of the function into its branches, so that each path
+ends in its own return and the function still has one exit.
 """
 
 from __future__ import annotations
@@ -89,7 +90,9 @@ class Control:
         """Point at a return that a loop forbids."""
         self.run([node])
 
-    def branch(self: Visitor, body: list[ast.stmt], env: dict[str, Any]) -> tuple[Block, dict[str, Any]]:
+    def branch(
+        self: Visitor, body: list[ast.stmt], env: dict[str, Any]
+    ) -> tuple[Block, dict[str, Any]]:
         """Compile a branch into a block of its own, on a copy of the variables."""
         block = Block()
         self.env = dict(env)
@@ -102,7 +105,9 @@ class Control:
             self.b.create("yield", values)
 
     def merge(self: Visitor, node: ast.If, name: str, a: Any, b: Any) -> Spec | None:
-        """How an `if` hands on a variable; None if there is nothing to hand on (the variable is then set here)."""
+        """How an `if` hands on a variable; None if there is nothing to hand on (the variable is
+        then set here).
+        """
         line = self.source.line_of(node)
         if a is b:
             self.env[name] = a
@@ -117,8 +122,10 @@ class Control:
             spec = unify(spec_of(a), spec_of(b))
         except Mismatch as mismatch:
             self.env[name] = Poison(
-                f"`{name}` is {mismatch.first} if the `if` in line {line} is taken and {mismatch.second} otherwise",
-                "a variable has one type at every place; convert in one of the branches with x.to(dtype)",
+                f"`{name}` is {mismatch.first} if the `if` in line {line} is taken and "
+                f"{mismatch.second} otherwise",
+                "a variable has one type at every place; convert in one of the branches with "
+                "x.to(dtype)",
             )
             return None
         if isinstance(spec, ConstSpec):
@@ -140,7 +147,8 @@ class Control:
             spec = unify(spec_of(values[0]), spec_of(values[1]))
         except Mismatch as mismatch:
             raise LanguageError(
-                f"the two sides of a conditional expression are {mismatch.first} and {mismatch.second}",
+                f"the two sides of a conditional expression are {mismatch.first} and "
+                f"{mismatch.second}",
                 "convert one of them with x.to(dtype)",
             ) from None
         for block, value in zip(blocks, values, strict=True):
@@ -173,7 +181,8 @@ class Control:
             spec = unify(spec_of(values[0]), spec_of(values[1]))
         except Mismatch as mismatch:
             raise LanguageError(
-                f"`{self.function.fn.__name__}` returns {mismatch.first} on one path and {mismatch.second} on another",
+                f"`{self.function.fn.__name__}` returns {mismatch.first} on one path and "
+                f"{mismatch.second} on another",
                 "every path must return the same type; convert with x.to(dtype)",
             ) from None
         for block, value in zip(blocks, values, strict=True):
@@ -188,7 +197,8 @@ class Control:
     def visit_for(self: Visitor, node: ast.For, todo: list[Any]) -> Returned | None:
         if node.orelse:
             raise Unsupported(
-                "`else` after a loop cannot be used in kernels", "write its statements behind the loop"
+                "`else` after a loop cannot be used in kernels",
+                "write its statements behind the loop",
             )
         self.locate(node)
         value = self.visit(node.iter)
@@ -223,7 +233,8 @@ class Control:
             t = promote_integers(t, other)
         if isinstance(spec.step, int) and spec.step < 0 and not t.is_signed:
             raise LanguageError(
-                "a loop with unsigned bounds cannot count down", "convert the bounds: n.to(tl.int32)"
+                "a loop with unsigned bounds cannot count down",
+                "convert the bounds: n.to(tl.int32)",
             )
         return [self.s.to_type(x, t).handle for x in given], t
 
@@ -262,7 +273,9 @@ class Control:
             self.env[counter] = self.last_value(bounds, counter_type)
 
     def last_value(self: Visitor, bounds: list[Value], t: DType) -> tensor:
-        """The loop variable after the loop: its value in the last turn (one step before the start without a turn)."""
+        """The loop variable after the loop: its value in the last turn (one step before the start
+        without a turn).
+        """
         s = self.s
         start, stop, step = (tensor(v) for v in bounds)
         one = s.constant(1, t)
@@ -292,15 +305,17 @@ class Control:
         return names
 
     def loop_spec(self: Visitor, node: ast.stmt, name: str, value: Any) -> Spec:
-        """The type a variable is carried with: its own, or the one found in an earlier visit of the body."""
+        """The type a variable is carried with: its own, or the one found in an earlier visit of
+        the body.
+        """
         found: Spec | None = self.loop_specs.get((node, name))
         return found if found is not None else runtime_spec(value)
 
     def settle(
         self: Visitor, node: ast.stmt, specs: dict[str, Spec], before: dict[str, Any]
     ) -> bool:
-        """True if every carried variable ends a turn as it began; False if the body must be visited again with the types
-        that constants turned out to need."""
+        """True if every carried variable ends a turn as it began; False if the body must be
+        visited again with the types that constants turned out to need."""
         again = False
         for name, spec in specs.items():
             value = self.env.get(name)
@@ -324,7 +339,10 @@ class Control:
     def carry_hint(self: Visitor, name: str, old: Spec, new: Spec) -> str:
         if isinstance(old, ConstSpec) or isinstance(new, ConstSpec):
             return f"give `{name}` a value of its final type before the loop"
-        return f"begin with the final type, as in {name} = {name}.to(dtype) or tl.zeros(shape, dtype), or convert at the end of the body"
+        return (
+            f"begin with the final type, as in {name} = {name}.to(dtype) or "
+            "tl.zeros(shape, dtype), or convert at the end of the body"
+        )
 
     def collect(
         self: Visitor, block: Block, env: dict[str, Any], specs: dict[str, Spec]
@@ -347,7 +365,8 @@ class Control:
             if name in carried or inner.get(name) is before.get(name, self):
                 continue
             self.env[name] = Poison(
-                f"`{name}` only has a value inside of the loop in line {line}, which may have no turn",
+                f"`{name}` only has a value inside of the loop in line {line}, which may have no "
+                "turn",
                 f"give `{name}` a value of the same type before the loop",
             )
 
@@ -356,7 +375,8 @@ class Control:
     def visit_while(self: Visitor, node: ast.While) -> Returned | None:
         if node.orelse:
             raise Unsupported(
-                "`else` after a loop cannot be used in kernels", "write its statements behind the loop"
+                "`else` after a loop cannot be used in kernels",
+                "write its statements behind the loop",
             )
         facts = self.flow.of[node]
         before = dict(self.env)
@@ -377,7 +397,9 @@ class Control:
                     self.env = before
                     return None
                 passed = {**specs, **self.test_specs(facts.in_test, specs)}
-                values = [h for n, item in passed.items() for h in handles(self.s, self.env[n], item)]
+                values = [
+                    h for n, item in passed.items() for h in handles(self.s, self.env[n], item)
+                ]
                 self.b.create("condition", flag.handle, values)
             body = Block([t for s in passed.values() for t in types_of(s)])
             arguments = iter(body.args)
@@ -416,7 +438,8 @@ class Control:
             return self.scalar_condition(cond, "`while`")
         if cond:
             raise Unsupported(
-                "this `while` loop never ends: its condition is always true, and there is no `break`",
+                "this `while` loop never ends: its condition is always true, and there is no "
+                "`break`",
                 "put the condition to stop into the `while`, as in `while i < n:`",
             )
         return None

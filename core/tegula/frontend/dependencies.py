@@ -1,7 +1,7 @@
 """What compiled code depends on besides its own arguments, and keys for caches.
 
-A key changes when the text of a kernel changes, or of anything it calls, or the value of a captured constant. Values
-are looked at anew for every key; texts and syntax trees are kept.
+A key changes when the text of a kernel changes, or of anything it calls, or the value of a
+captured constant. Values are looked at anew for every key; texts and syntax trees are kept.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ Path = tuple[str, ...]
 
 
 def references(function: DeviceFunction) -> tuple[Path, ...]:
-    """Dotted names in a function that lead outside of it: `("tl", "load")`, `("BLOCK",)`; found once."""
+    """Dotted names in a function that lead outside of it: `("tl", "load")`, `("BLOCK",)`; found
+    once.
+    """
     found = function.__dict__.get("_frontend_references")
     if found is None:
         found = function.__dict__["_frontend_references"] = tuple(_references(function))
@@ -50,7 +52,9 @@ def _references(function: DeviceFunction) -> Iterator[Path]:
 
 
 def resolve(captured: Any, path: Path) -> Any:
-    """What a dotted name refers to now, as far as it goes through modules; `_MISSING` if it refers to nothing."""
+    """What a dotted name refers to now, as far as it goes through modules; `_MISSING` if it refers
+    to nothing.
+    """
     if path[0] not in captured:
         return _MISSING
     value = captured[path[0]]
@@ -119,8 +123,9 @@ class _Keys:
         device = unwrap(value)
         if device is not None:
             return self.function(device)
-        if value is None or isinstance(value, (bool, int, str, bytes, float, complex)) and not isinstance(
-            value, enum.Enum
+        if value is None or (
+            isinstance(value, (bool, int, str, bytes, float, complex))
+            and not isinstance(value, enum.Enum)
         ):
             return f"{type(value).__name__}:{value!r}"
         if isinstance(value, enum.Enum):
@@ -156,7 +161,9 @@ class _Keys:
         if isinstance(value, FunctionType):
             return self.host(value)
         if strict:
-            raise TypeError(f"a constant of type {type(value).__name__} has no stable text for a cache key")
+            raise TypeError(
+                f"a constant of type {type(value).__name__} has no stable text for a cache key"
+            )
         return f"{type(value).__module__}.{type(value).__qualname__}:{value!r}"
 
 
@@ -173,7 +180,9 @@ def _code_key(code: CodeType) -> str:
 
 
 def source_key(fn: Any) -> str:
-    """Hash of a function's text and of everything it reaches: functions it calls, constants it captures."""
+    """Hash of a function's text and of everything it reaches: functions it calls, constants it
+    captures.
+    """
     function = unwrap(fn)
     if function is None:
         raise TypeError(f"{fn!r} is no device function")
@@ -185,7 +194,8 @@ def source_key(fn: Any) -> str:
 def constant_key(value: Any) -> str:
     """Text of a compile-time argument for a cache key; TypeError for values that have none.
 
-    Values that compile differently have different texts: 1, 1.0 and True; functions by what they reach.
+    Values that compile differently have different texts: 1, 1.0 and True; functions by what they
+    reach.
     """
     keys = _Keys()
     text = keys.value(value, strict=True)
@@ -208,7 +218,11 @@ class GlobalsSnapshot:
 
     def changed(self) -> list[str]:
         """Names that refer to another object now."""
-        return [".".join(path) for names, path, value in self.entries if resolve(names, path) is not value]
+        return [
+            ".".join(path)
+            for names, path, value in self.entries
+            if resolve(names, path) is not value
+        ]
 
 
 def globals_snapshot(fn: Any) -> GlobalsSnapshot:
@@ -243,7 +257,9 @@ def globals_snapshot(fn: Any) -> GlobalsSnapshot:
 
 @functools.lru_cache(maxsize=1)
 def frontend_fingerprint() -> str:
-    """Hash of the core's own files (path, size, modification time): code that another version made is not reused."""
+    """Hash of the core's own files (path, size, modification time): code that another version made
+    is not reused.
+    """
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     parts = [sys.implementation.cache_tag or "", str(sys.version_info[:2])]
     for folder, _, files in sorted(os.walk(root)):
@@ -253,5 +269,3 @@ def frontend_fingerprint() -> str:
                 relative = os.path.relpath(os.path.join(folder, name), root)
                 parts.append(f"{relative}:{info.st_size}:{info.st_mtime_ns}")
     return _digest(*parts)
-
-

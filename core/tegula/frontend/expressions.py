@@ -141,7 +141,9 @@ class Expressions:
         return runtime(self.s, value)
 
     def visit_boolean(self: Visitor, node: ast.BoolOp) -> Any:
-        """Constants decide without a look at the rest; runtime values are all evaluated and combined elementwise."""
+        """Constants decide without a look at the rest; runtime values are all evaluated and
+        combined elementwise.
+        """
         is_and = isinstance(node.op, ast.And)
         result: Any = is_and
         for operand in node.values:
@@ -190,7 +192,8 @@ class Expressions:
             return self.s.compare(pred, a, b)
         if any(isinstance(x, tuple) and any(isinstance(v, RUNTIME) for v in x) for x in (a, b)):
             raise LanguageError(
-                "tuples of runtime values cannot be compared", "compare their elements: (a[0] == b[0]) & (a[1] == b[1])"
+                "tuples of runtime values cannot be compared",
+                "compare their elements: (a[0] == b[0]) & (a[1] == b[1])",
             )
         return bool(constant(a, b))
 
@@ -247,9 +250,17 @@ class Expressions:
             found = getattr(value, name)
         except AttributeError as error:
             if isinstance(value, ModuleType):
-                text = str(error) if "kernel language" in str(error) else f"module {value.__name__} has no `{name}`"
-                raise LanguageError(text + (nearest(name, dir(value)) if "mean" not in text else "")) from None
-            raise LanguageError(f"{describe(value)} has no attribute `{name}`{nearest(name, dir(value))}") from None
+                text = (
+                    str(error)
+                    if "kernel language" in str(error)
+                    else f"module {value.__name__} has no `{name}`"
+                )
+                raise LanguageError(
+                    text + (nearest(name, dir(value)) if "mean" not in text else "")
+                ) from None
+            raise LanguageError(
+                f"{describe(value)} has no attribute `{name}`{nearest(name, dir(value))}"
+            ) from None
         if isinstance(value, ModuleType):
             from .globals import check_global
 
@@ -268,12 +279,18 @@ class Expressions:
                 "index with a constexpr, or unroll the loop with tl.static_range",
             )
         if isinstance(value, tensor_descriptor):
-            raise LanguageError("a descriptor is not indexed", "read a block with desc.load([row, column])")
+            raise LanguageError(
+                "a descriptor is not indexed", "read a block with desc.load([row, column])"
+            )
         from .function import unwrap
 
         if unwrap(value) is not None:
             raise Unsupported("kernels cannot be launched from kernels", "call the function: f(x)")
-        if isinstance(value, tuple) and isinstance(index, int) and not -len(value) <= index < len(value):
+        if (
+            isinstance(value, tuple)
+            and isinstance(index, int)
+            and not -len(value) <= index < len(value)
+        ):
             raise LanguageError(f"index {index} is outside of a tuple of {len(value)}")
         return value[index]
 
@@ -281,7 +298,8 @@ class Expressions:
         parts = [None if p is None else self.visit(p) for p in (node.lower, node.upper, node.step)]
         if any(isinstance(p, tensor) for p in parts):
             raise LanguageError(
-                "slices with runtime bounds do not exist: the size of a tile is fixed when it is compiled",
+                "slices with runtime bounds do not exist: the size of a tile is fixed when it is "
+                "compiled",
                 "load a tile of fixed size and mask it: tl.load(p + i, mask=i < n)",
             )
         return slice(*parts)
@@ -303,7 +321,8 @@ class Expressions:
         value = self.visit(node.value)
         if isinstance(value, RUNTIME):
             raise LanguageError(
-                f"an f-string cannot show {describe(value)}: texts are made when the kernel is compiled",
+                f"an f-string cannot show {describe(value)}: texts are made when the kernel is "
+                "compiled",
                 'print runtime values with tl.device_print("x: ", x)',
             )
         convert = {115: str, 114: repr, 97: ascii}.get(node.conversion)
@@ -311,9 +330,13 @@ class Expressions:
         spec = self.visit(node.format_spec) if node.format_spec is not None else ""
         return format(shown, spec)
 
-    def visit_comprehension(self: Visitor, node: ast.ListComp | ast.GeneratorExp) -> tuple[Any, ...]:
+    def visit_comprehension(
+        self: Visitor, node: ast.ListComp | ast.GeneratorExp
+    ) -> tuple[Any, ...]:
         if len(node.generators) != 1:
-            raise Unsupported("comprehensions with several `for` cannot be used in kernels", "nest them")
+            raise Unsupported(
+                "comprehensions with several `for` cannot be used in kernels", "nest them"
+            )
         (generator,) = node.generators
         items = self.sequence(self.visit(generator.iter), "a comprehension")
         saved, self.env = self.env, dict(self.env)
@@ -343,8 +366,9 @@ class Expressions:
                 cond = self.s.emit("reshape", cond.handle, shape=())
             else:
                 raise LanguageError(
-                    f"the condition of {what} is {describe(cond)}; which of its elements decides is not clear",
-                    "choose elementwise with tl.where(cond, a, b), or reduce it: tl.max(cond.to(tl.int32)) != 0",
+                    f"the condition of {what} is {describe(cond)}; which of its elements decides "
+                    "is not clear",
+                    "choose elementwise with tl.where(cond, a, b), or reduce it: "
+                    "tl.max(cond.to(tl.int32)) != 0",
                 )
         return cond if cond.ir_elem is i1 else self.s.truth(cond, f"the condition of {what}")
-

@@ -92,8 +92,8 @@ def parameters(fn: FunctionType) -> tuple[Param, ...]:
 class DeviceFunction:
     """A function in the kernel language: kernels, and what they call.
 
-    Two device functions are equal only if they are one object. Calling one on the host is an error; calling it from a
-    kernel compiles it for the arguments at hand.
+    Two device functions are equal only if they are one object. Calling one on the host is an
+    error; calling it from a kernel compiles it for the arguments at hand.
     """
 
     fn: FunctionType
@@ -151,7 +151,9 @@ def device_function(fn: Callable[..., Any]) -> DeviceFunction:
 
 
 def unwrap(fn: Any) -> DeviceFunction | None:
-    """The device function behind decorators that keep the object they wrap in `.fn`; None if there is none."""
+    """The device function behind decorators that keep the object they wrap in `.fn`; None if there
+    is none.
+    """
     while not isinstance(fn, DeviceFunction):
         inner = getattr(fn, "fn", None)
         if inner is None or inner is fn or isinstance(fn, FunctionType):

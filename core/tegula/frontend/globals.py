@@ -1,4 +1,6 @@
-"""What a kernel may see of the Python around it: captured variables, globals, and some of Python's functions."""
+"""What a kernel may see of the Python around it: captured variables, globals, and some of Python's
+functions.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from .function import DeviceFunction, unwrap
 
 
 class PythonFunction:
-    """One of Python's own functions that kernels may call; its meaning there is in `frontend.calls`."""
+    """One of Python's own functions that kernels may call; its meaning there is in
+    `frontend.calls`.
+    """
 
     def __init__(self, name: str) -> None:
         self.__name__ = name
@@ -28,8 +32,10 @@ class PythonFunction:
 PYTHON: Final[dict[str, Any]] = {
     name: PythonFunction(name)
     for name in (
-        "abs", "all", "any", "bool", "enumerate", "float", "getattr", "hasattr", "int", "isinstance", "len", "list",
-        "max", "min", "print", "range", "repr", "reversed", "round", "slice", "sorted", "str", "sum", "tuple", "type",
+        "abs", "all", "any", "bool", "enumerate", "float", "getattr", "hasattr", "int",
+        "isinstance", "len", "list",
+        "max", "min", "print", "range", "repr", "reversed", "round", "slice", "sorted", "str",
+        "sum", "tuple", "type",
         "zip",
     )
 }  # fmt: skip
@@ -38,7 +44,9 @@ PYTHON["NotImplemented"] = NotImplemented
 
 
 class Captured(dict[str, Any]):
-    """The variables of enclosing functions that a function uses, over its globals. Lookups see current values."""
+    """The variables of enclosing functions that a function uses, over its globals. Lookups see
+    current values.
+    """
 
     def __init__(self, closure: dict[str, Any], module: dict[str, Any]) -> None:
         super().__init__(closure)
@@ -63,17 +71,31 @@ def captured(fn: FunctionType) -> Captured:
 
 
 def is_visible(value: Any) -> bool:
-    """True for what kernels may read from outside: it cannot change behind the compiled code's back."""
+    """True for what kernels may read from outside: it cannot change behind the compiled code's
+    back.
+    """
     if isinstance(
         value,
-        (constexpr, ModuleType, DeviceFunction, Builtin, ConstexprFunction, PythonFunction, dtype, type, enum.Enum),
+        (
+            constexpr,
+            ModuleType,
+            DeviceFunction,
+            Builtin,
+            ConstexprFunction,
+            PythonFunction,
+            dtype,
+            type,
+            enum.Enum,
+        ),
     ):
         return True
     if isinstance(value, (FunctionType, BuiltinFunctionType)):
         return True  # may be named; whether it may be called is decided at the call
     if isinstance(value, (tuple, list)):
         return all(is_visible(v) for v in value)
-    return value is None or unwrap(value) is not None or getattr(value, "__module__", "") == "typing"
+    return (
+        value is None or unwrap(value) is not None or getattr(value, "__module__", "") == "typing"
+    )
 
 
 def check_global(name: str, value: Any, function: str) -> Any:
@@ -86,7 +108,8 @@ def check_global(name: str, value: Any, function: str) -> Any:
     kind = type(value).__name__
     if isinstance(value, (bool, int, float, str, tuple, list)):
         raise LanguageError(
-            f"`{name}` is a plain global of type {kind}; its value could change after `{function}` is compiled",
+            f"`{name}` is a plain global of type {kind}; its value could change after "
+            f"`{function}` is compiled",
             f"pass it as an argument, or define it as {name} = tl.constexpr({value!r:.40})",
         )
     raise LanguageError(

@@ -1,7 +1,8 @@
 """What a function's syntax tree says about its variables, found in one pass up and one pass down.
 
-For every `if`, `for` and `while`: which names it may assign, which are read afterwards, and for loops which are read
-in an iteration before they are written there. Loops carry, and ifs hand on, only what is needed.
+For every `if`, `for` and `while`: which names it may assign, which are read afterwards, and for
+loops which are read in an iteration before they are written there. Loops carry, and ifs hand on,
+only what is needed.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ class Facts:
     live_out: Names = NONE
     """Names that may be read after it."""
     exposed: Names = NONE
-    """For loops: names that an iteration may read before it writes them, the loop variable left out."""
+    """For loops: names that an iteration may read before it writes them, the loop variable left
+    out.
+    """
     in_test: Names = NONE
     """For `while`: names that its condition assigns by `:=`."""
     returns: ast.stmt | None = None
@@ -45,7 +48,8 @@ class Flow:
     def __post_init__(self) -> None:
         self._effect: dict[ast.stmt, tuple[Names, Names, Names]] = {}
 
-    # A statement's effect is (names read before written, names surely written, names possibly written).
+    # A statement's effect is (names read before written, names surely written, names possibly
+    # written).
 
     def _up(self, body: list[ast.stmt]) -> tuple[Names, Names, Names, ast.stmt | None]:
         reads, writes, may = NONE, NONE, NONE

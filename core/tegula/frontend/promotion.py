@@ -1,12 +1,13 @@
-"""Which type an operation is computed in: the promotion rules of the language, as pure functions on IR types.
+"""Which type an operation is computed in: the promotion rules of the language, as pure functions
+on IR types.
 
-A *number* is a Python int, float or bool, known at compile time; it adapts to the tensor it meets as long as its kind
-(bool < int < float) is not higher than the tensor's. Everything else, runtime scalar arguments included, promotes as a
-tensor:
+A *number* is a Python int, float or bool, known at compile time; it adapts to the tensor it meets
+as long as its kind (bool < int < float) is not higher than the tensor's. Everything else, runtime
+scalar arguments included, promotes as a tensor:
 
-- f64 > f32 > f16; bf16 with bf16 stays, bf16 with f16 is f16, bf16 with an integer or an fp8 kind is f32;
-- a float with an integer is that float; two fp8 kinds that differ are f16; fp8 with an integer is an error;
-- integers follow C: the wider one; of equal width the unsigned one;
+- f64 > f32 > f16; bf16 with bf16 stays, bf16 with f16 is f16, bf16 with an integer or an fp8 kind
+is f32; - a float with an integer is that float; two fp8 kinds that differ are f16; fp8 with an
+integer is an error; - integers follow C: the wider one; of equal width the unsigned one;
 - `/` and `%` of floats narrower than 32 bits are computed in f32.
 """
 
@@ -60,7 +61,9 @@ def promote_integers(a: DType, b: DType) -> DType:
 
 
 def promote(a: DType, b: DType, division: bool = False) -> DType:
-    """The type that two tensors of dtypes `a` and `b` are computed in. `division` marks `/`, `//` and `%`."""
+    """The type that two tensors of dtypes `a` and `b` are computed in. `division` marks `/`, `//`
+    and `%`.
+    """
     for wide in (f64, f32):
         if a is wide or b is wide:
             return wide
@@ -78,7 +81,8 @@ def promote(a: DType, b: DType, division: bool = False) -> DType:
         )
     if division and a.is_signed != b.is_signed:
         raise LanguageError(
-            f"cannot use /, // or % with {name_of(a)} and {name_of(b)}: one is signed, the other is not",
+            f"cannot use /, // or % with {name_of(a)} and {name_of(b)}: one is signed, the other "
+            "is not",
             "cast both to one signedness, for example x.to(tl.int64)",
         )
     return promote_integers(a, b)
@@ -107,11 +111,14 @@ def check_range(value: Number, t: DType) -> None:
         )
     if t is i1:
         if value not in (0, 1):
-            raise LanguageError(f"the number {value} is out of range for int1", "cast the tensor first")
+            raise LanguageError(
+                f"the number {value} is out of range for int1", "cast the tensor first"
+            )
     elif not t.min_value <= value <= t.max_value:
         raise LanguageError(
             f"the number {value} is out of range for {name_of(t)} ({t.min_value} to {t.max_value})",
-            f"cast the tensor to a wider type first, for example x.to(tl.{'int64' if t.bits < 64 else 'float64'})",
+            "cast the tensor to a wider type first, for example "
+            f"x.to(tl.{'int64' if t.bits < 64 else 'float64'})",
         )
 
 

@@ -1,7 +1,8 @@
-"""Meaning of the language's operators on runtime values: promotion, casts, broadcasting, and the IR they become.
+"""Meaning of the language's operators on runtime values: promotion, casts, broadcasting, and the
+IR they become.
 
-One `Semantic` accompanies one function while it is compiled. The functions of `tegula.language` receive it as their
-first argument and build IR through it; `s.b` is the builder.
+One `Semantic` accompanies one function while it is compiled. The functions of `tegula.language`
+receive it as their first argument and build IR through it; `s.b` is the builder.
 """
 
 from __future__ import annotations
@@ -123,7 +124,8 @@ class Semantic:
             for i, (p, q) in enumerate(zip(a, b, strict=True)):
                 if p != q and p != 1 and q != 1:
                     raise LanguageError(
-                        f"shapes {list(out)} and {list(shape)} do not fit: dimension {i} is {p} in one and {q} in the other",
+                        f"shapes {list(out)} and {list(shape)} do not fit: dimension {i} is {p} "
+                        f"in one and {q} in the other",
                         "sizes must be equal or 1; add dimensions with x[:, None] or x[None, :]",
                     )
             out = tuple(q if p == 1 else p for p, q in zip(a, b, strict=True))
@@ -150,7 +152,9 @@ class Semantic:
             x = self.cast(x, i64)
         elif isinstance(source, Pointer) and isinstance(elem, DType) and elem is not i1:
             if not elem.is_int:
-                raise LanguageError(f"a pointer does not convert to {name_of(elem)}", "go through tl.int64")
+                raise LanguageError(
+                    f"a pointer does not convert to {name_of(elem)}", "go through tl.int64"
+                )
             if elem.bits != 64:
                 x = self.emit("cast", x.handle, to=i64)
         if rounding in (None, "rtne"):
@@ -164,13 +168,16 @@ class Semantic:
         widths = [64 if isinstance(e, Pointer) else e.bits for e in (x.ir_elem, elem)]
         if widths[0] != widths[1]:
             raise LanguageError(
-                f"bitcast from {name_of(x.ir_elem)} ({widths[0]} bits) to {name_of(elem)} ({widths[1]} bits)",
+                f"bitcast from {name_of(x.ir_elem)} ({widths[0]} bits) to {name_of(elem)} "
+                f"({widths[1]} bits)",
                 "a bitcast keeps the width; convert the value with x.to(dtype) instead",
             )
         return self.emit("bitcast", x.handle, to=elem)
 
     def truth(self, x: Any, what: str) -> tensor:
-        """A runtime value as a boolean: itself if it is one, otherwise whether it differs from zero."""
+        """A runtime value as a boolean: itself if it is one, otherwise whether it differs from
+        zero.
+        """
         x = self.to_tensor(x, what)
         return x if x.ir_elem is i1 else self.cast(x, i1)
 
@@ -224,7 +231,9 @@ class Semantic:
         pa = isinstance(a, tensor) and a.is_pointer
         pb = isinstance(b, tensor) and b.is_pointer
         if pa and pb:
-            raise LanguageError("two pointers cannot be added", "add an integer offset to a pointer")
+            raise LanguageError(
+                "two pointers cannot be added", "add an integer offset to a pointer"
+            )
         if pa or pb:
             return self.add_pointer(a, b) if pa else self.add_pointer(b, a)
         return self.arithmetic("add", "+", a, b)
@@ -233,7 +242,8 @@ class Semantic:
         if isinstance(a, tensor) and a.is_pointer:
             if isinstance(b, tensor) and b.is_pointer:
                 raise LanguageError(
-                    "two pointers cannot be subtracted", "convert both first: p.to(tl.int64) - q.to(tl.int64)"
+                    "two pointers cannot be subtracted",
+                    "convert both first: p.to(tl.int64) - q.to(tl.int64)",
                 )
             if is_number(b):
                 return self.add_pointer(a, -b)
@@ -250,7 +260,9 @@ class Semantic:
         """Advance pointers by elements."""
         if is_number(offset):
             if isinstance(offset, float):
-                raise LanguageError(f"a pointer cannot be advanced by {offset}", "offsets are integers")
+                raise LanguageError(
+                    f"a pointer cannot be advanced by {offset}", "offsets are integers"
+                )
             elem = promote_integers(i32, type_of_number(offset))
             return self.emit(
                 "addptr", pointer.handle, self.constant(offset, elem, pointer.ir_shape).handle
@@ -258,7 +270,8 @@ class Semantic:
         offset = self.to_tensor(offset, "an offset")
         if not (isinstance(offset.ir_elem, DType) and offset.ir_elem.is_int):
             raise LanguageError(
-                f"a pointer cannot be advanced by {describe(offset)}", "offsets are integers: x.to(tl.int64)"
+                f"a pointer cannot be advanced by {describe(offset)}",
+                "offsets are integers: x.to(tl.int64)",
             )
         pointer, offset = self.broadcast(pointer, offset)
         return self.emit("addptr", pointer.handle, offset.handle)
@@ -371,13 +384,17 @@ class Semantic:
     def axis(self, axis: Any, rank: int, what: str) -> int:
         """A compile-time axis, counted from the end if negative."""
         if not isinstance(axis, int) or isinstance(axis, bool):
-            raise LanguageError(f"{what}: axis must be a compile-time integer, not {describe(axis)}")
+            raise LanguageError(
+                f"{what}: axis must be a compile-time integer, not {describe(axis)}"
+            )
         if not -rank <= axis < rank:
             raise LanguageError(f"{what}: axis {axis} is outside of a tensor of rank {rank}")
         return axis % rank
 
     def shape(self, shape: Any, what: str) -> Shape:
-        """A compile-time shape from one size, a sequence of sizes, or a sequence given as several arguments."""
+        """A compile-time shape from one size, a sequence of sizes, or a sequence given as several
+        arguments.
+        """
         if isinstance(shape, tuple) and len(shape) == 1 and isinstance(shape[0], tuple):
             (shape,) = shape
         dims = shape if isinstance(shape, tuple) else (shape,)

@@ -12,7 +12,8 @@ from typing import Any
 
 from tegula.errors import SourceError
 
-# Functions defined inside of others are indented; parsing them under an `if` keeps their columns as in the file.
+# Functions defined inside of others are indented; parsing them under an `if` keeps their columns
+# as in the file.
 _WRAPPER = "if True:\n"
 
 
@@ -63,7 +64,8 @@ def _no_source(fn: FunctionType) -> str:
     where = fn.__code__.co_filename
     return (
         f"the source of `{fn.__name__}` is not available (it was defined in {where}); "
-        "define kernels in a file or a notebook cell, or register the text in `linecache.cache` before exec()"
+        "define kernels in a file or a notebook cell, or register the text in `linecache.cache` "
+        "before exec()"
     )
 
 
@@ -74,10 +76,12 @@ def _indent(line: str) -> int:
 def _parse_block(
     fn: FunctionType, lines: list[str], start: int
 ) -> tuple[list[str], ast.FunctionDef, int]:
-    """The lines of the definition that begins at `start`, its tree, and how many lines the wrapper added.
+    """The lines of the definition that begins at `start`, its tree, and how many lines the wrapper
+    added.
 
-    The definition ends before a line that is indented no deeper than itself. Such a line may also sit inside of a
-    multi-line string or brackets, but then the text before it does not parse, and the search goes on.
+    The definition ends before a line that is indented no deeper than itself. Such a line may also
+    sit inside of a multi-line string or brackets, but then the text before it does not parse, and
+    the search goes on.
     """
     depth = _indent(lines[start])
     prefix, shift = (_WRAPPER, 1) if depth else ("", 0)
@@ -98,6 +102,10 @@ def _parse_block(
         if shift:
             node = node.body[0]
         if isinstance(node, ast.FunctionDef) and node.name == fn.__name__:
+            while not lines[end - 1].strip() or (
+                lines[end - 1].lstrip().startswith("#") and _indent(lines[end - 1]) <= depth
+            ):
+                end -= 1
             return lines[start:end], node, shift
         break
     raise SourceError(

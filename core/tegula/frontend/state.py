@@ -24,7 +24,8 @@ class Returned:
 
 @dataclass(frozen=True)
 class Bind:
-    """A pseudo-statement that gives a target of the source a value: one turn of an unrolled loop."""
+    """A pseudo-statement that gives a target of the source a value: one turn of an unrolled
+    loop."""
 
     target: ast.expr
     value: Any

@@ -1,8 +1,9 @@
 """Language values as flat lists of IR values and back.
 
-A loop, an `if`, a call or a return hands on whole language values: tuples of tensors and constants, descriptors with
-their shapes. A *spec* is the static part of such a value, hashable and compared by value; the dynamic part is a list
-of IR values. Types of tensors are IR types and stand for themselves as specs.
+A loop, an `if`, a call or a return hands on whole language values: tuples of tensors and
+constants, descriptors with their shapes. A *spec* is the static part of such a value, hashable and
+compared by value; the dynamic part is a list of IR values. Types of tensors are IR types and stand
+for themselves as specs.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from .semantic import Semantic
 
 
 def constant_identity(value: Any) -> Any:
-    """Something hashable that is equal only for constants that compile alike: 1, 1.0 and True differ, as do 0.0 and -0.0."""
+    """Something hashable that is equal only for constants that compile alike: 1, 1.0 and True
+    differ, as do 0.0 and -0.0.
+    """
     if isinstance(value, float):
         return (float, repr(value))
     if isinstance(value, tuple):
@@ -109,7 +112,9 @@ def build(spec: Spec, values: Iterator[Value]) -> Any:
 
 
 def handles(s: Semantic, value: Any, spec: Spec) -> list[Value]:
-    """The dynamic part of a value as `spec` asks for it; numbers become constants in the current block."""
+    """The dynamic part of a value as `spec` asks for it; numbers become constants in the current
+    block.
+    """
     if isinstance(spec, ConstSpec):
         return []
     if isinstance(spec, TupleSpec):
@@ -125,7 +130,9 @@ def handles(s: Semantic, value: Any, spec: Spec) -> list[Value]:
 
 
 def runtime_spec(value: Any) -> Spec:
-    """The spec of a value that must be able to change while the program runs: numbers become tensors."""
+    """The spec of a value that must be able to change while the program runs: numbers become
+    tensors.
+    """
     if is_number(value):
         return type_of_number(value)
     if isinstance(value, tuple):
@@ -153,7 +160,8 @@ def show(spec: Spec) -> str:
 
 
 def unify(a: Spec, b: Spec) -> Spec:
-    """The spec that values of both specs can be given: equal specs, and constants that adapt to a tensor's type.
+    """The spec that values of both specs can be given: equal specs, and constants that adapt to a
+    tensor's type.
 
     Two different numbers become a tensor of their common type.
     """
@@ -175,7 +183,9 @@ def unify(a: Spec, b: Spec) -> Spec:
 
 
 def adapts(value: Any, spec: Spec) -> bool:
-    """True if a number can take the type of a tensor: its kind is not higher, and an integer type can hold it."""
+    """True if a number can take the type of a tensor: its kind is not higher, and an integer type
+    can hold it.
+    """
     if not is_number(value) or isinstance(spec, (ConstSpec, TupleSpec, DescriptorSpec)):
         return False
     elem = elem_of(spec)
@@ -187,8 +197,8 @@ def adapts(value: Any, spec: Spec) -> bool:
 
 
 def widen(init: Any, old: Spec, new: Spec) -> Spec | None:
-    """A loop variable begins with `init` and gets `new` in the body: the spec it can have from the start, if `init` is a
-    constant that can be of that type. None if it cannot."""
+    """A loop variable begins with `init` and gets `new` in the body: the spec it can have from the
+    start, if `init` is a constant that can be of that type. None if it cannot."""
     if isinstance(init, tuple) and isinstance(old, TupleSpec) and isinstance(new, TupleSpec):
         if old.cls is not new.cls or len(old.items) != len(new.items):
             return None

@@ -1,14 +1,15 @@
-"""The walk over one function's syntax tree: names, statements without control flow, places of errors.
+"""The walk over one function's syntax tree: names, statements without control flow, places of
+errors.
 
-Expressions, calls and control flow are in modules of their own, as mixins of `Visitor`. Runtime values are emitted as
-IR on the way; everything else is computed at once, in Python.
+Expressions, calls and control flow are in modules of their own, as mixins of `Visitor`. Runtime
+values are emitted as IR on the way; everything else is computed at once, in Python.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from tegula.errors import (
     CompilationError,
@@ -109,7 +110,9 @@ class Visitor(Expressions, Calls, Control):
     # ---- statements
 
     def run(self, statements: list[Any]) -> Returned | None:
-        """Compile statements in order. `Returned` if a return was reached on every path, None if the end was."""
+        """Compile statements in order. `Returned` if a return was reached on every path, None if
+        the end was.
+        """
         todo = list(statements)
         while todo:
             st = todo.pop(0)
@@ -139,7 +142,9 @@ class Visitor(Expressions, Calls, Control):
 
     def unsupported(self, node: ast.AST) -> Unsupported:
         """The error for a part of Python that kernels cannot use."""
-        what, hint = STATEMENTS.get(type(node), (f"`{type(node).__name__.lower()}`", "write it another way"))
+        what, hint = STATEMENTS.get(
+            type(node), (f"`{type(node).__name__.lower()}`", "write it another way")
+        )
         return Unsupported(f"{what} cannot be used in kernels", hint)
 
     def visit_expr_statement(self, node: ast.Expr) -> None:
@@ -159,7 +164,8 @@ class Visitor(Expressions, Calls, Control):
             name = node.target.id
             if self.constants.get(name, node) is not node:
                 raise LanguageError(
-                    f"`{name}` is already a compile-time constant and cannot be given another value",
+                    f"`{name}` is already a compile-time constant and cannot be given another "
+                    "value",
                     "use another name, or leave out the annotation",
                 )
             if node.value is not None and isinstance(self.visit(node.value), tensor):
@@ -186,7 +192,8 @@ class Visitor(Expressions, Calls, Control):
         if self.loops:
             raise Unsupported(
                 "`return` cannot leave a loop whose number of turns is only known at run time",
-                "remember the result in a variable and return after the loop, or use tl.static_range",
+                "remember the result in a variable and return after the loop, or use "
+                "tl.static_range",
             )
         self.locate(node)
         return Returned(self.visit(node.value) if node.value is not None else None)
@@ -219,7 +226,9 @@ class Visitor(Expressions, Calls, Control):
         elif isinstance(target, ast.Attribute):
             raise Unsupported("attributes cannot be assigned in kernels", "bind a variable instead")
         else:
-            raise Unsupported(f"`{ast.unparse(target)}` cannot be assigned to in kernels", "bind a variable")
+            raise Unsupported(
+                f"`{ast.unparse(target)}` cannot be assigned to in kernels", "bind a variable"
+            )
 
     def bind(self, name: str, value: Any) -> None:
         if isinstance(value, list):
@@ -234,8 +243,10 @@ class Visitor(Expressions, Calls, Control):
             )
         elements, count = target.elts, len(target.elts)
         star = next((i for i, e in enumerate(elements) if isinstance(e, ast.Starred)), None)
-        if star is None and count != len(value) or star is not None and count - 1 > len(value):
-            raise LanguageError(f"a tuple of {len(value)} cannot be taken apart into {count} variables")
+        if (star is None and count != len(value)) or (star is not None and count - 1 > len(value)):
+            raise LanguageError(
+                f"a tuple of {len(value)} cannot be taken apart into {count} variables"
+            )
         if star is not None:
             middle = len(value) - count + 1
             value = (*value[:star], value[star : star + middle], *value[star + middle :])
@@ -243,7 +254,9 @@ class Visitor(Expressions, Calls, Control):
             self.assign(element.value if isinstance(element, ast.Starred) else element, part)
 
     def lookup(self, name: str) -> Any:
-        """The value of a name: a local, what the function captures, a global, or one of Python's functions."""
+        """The value of a name: a local, what the function captures, a global, or one of Python's
+        functions.
+        """
         env = self.env
         if name in env:
             value = env[name]
@@ -253,7 +266,8 @@ class Visitor(Expressions, Calls, Control):
         if name in self.function.fn.__code__.co_varnames:
             raise LanguageError(
                 f"`{name}` is used before it has a value",
-                f"give `{name}` a value on every path, for example before the `if` or the loop that sets it",
+                f"give `{name}` a value on every path, for example before the `if` or the loop "
+                "that sets it",
             )
         if name in self.captured:
             return check_global(name, self.captured[name], self.function.fn.__name__)

@@ -141,7 +141,11 @@ from .values import const, constexpr, tensor, tensor_descriptor
 tuple = tuple
 """Tuples of a kernel are Python's tuples."""
 
-__all__ = [name for name in globals() if not name.startswith("_") and name not in ("annotations", "Any", "nearest")]
+__all__ = [
+    name
+    for name in globals()
+    if not name.startswith("_") and name not in ("annotations", "Any", "nearest")
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -28,8 +28,12 @@ def _check_type(kind: str, elem: DType) -> None:
         supported = kind in ("max", "min", "xchg") and elem in (f32, f64)
     if not supported:
         floats = {"add": " and all floats from fp16 on", "max": ", fp32 and fp64"}
-        known = "32-bit and 64-bit integers" + floats.get("max" if kind in ("min", "xchg") else kind, "")
-        raise LanguageError(f"atomic_{kind} does not work on {name_of(elem)}", f"it works on {known}")
+        known = "32-bit and 64-bit integers" + floats.get(
+            "max" if kind in ("min", "xchg") else kind, ""
+        )
+        raise LanguageError(
+            f"atomic_{kind} does not work on {name_of(elem)}", f"it works on {known}"
+        )
 
 
 def _rmw(s: Semantic, kind: str, pointer: Any, val: Any, mask: Any, sem: Any, scope: Any) -> tensor:
@@ -49,7 +53,12 @@ def _rmw(s: Semantic, kind: str, pointer: Any, val: Any, mask: Any, sem: Any, sc
 
 @builtin
 def atomic_add(
-    s: Semantic, pointer: tensor, val: Any, mask: Any = None, sem: str | None = None, scope: str | None = None
+    s: Semantic,
+    pointer: tensor,
+    val: Any,
+    mask: Any = None,
+    sem: str | None = None,
+    scope: str | None = None,
 ) -> tensor:
     """Add to memory as one step; returns the old value."""
     return _rmw(s, "add", pointer, val, mask, sem, scope)
@@ -57,7 +66,12 @@ def atomic_add(
 
 @builtin
 def atomic_max(
-    s: Semantic, pointer: tensor, val: Any, mask: Any = None, sem: str | None = None, scope: str | None = None
+    s: Semantic,
+    pointer: tensor,
+    val: Any,
+    mask: Any = None,
+    sem: str | None = None,
+    scope: str | None = None,
 ) -> tensor:
     """Keep the larger value as one step; returns the old value."""
     return _rmw(s, "max", pointer, val, mask, sem, scope)
@@ -65,7 +79,12 @@ def atomic_max(
 
 @builtin
 def atomic_min(
-    s: Semantic, pointer: tensor, val: Any, mask: Any = None, sem: str | None = None, scope: str | None = None
+    s: Semantic,
+    pointer: tensor,
+    val: Any,
+    mask: Any = None,
+    sem: str | None = None,
+    scope: str | None = None,
 ) -> tensor:
     """Keep the smaller value as one step; returns the old value."""
     return _rmw(s, "min", pointer, val, mask, sem, scope)
@@ -73,7 +92,12 @@ def atomic_min(
 
 @builtin
 def atomic_and(
-    s: Semantic, pointer: tensor, val: Any, mask: Any = None, sem: str | None = None, scope: str | None = None
+    s: Semantic,
+    pointer: tensor,
+    val: Any,
+    mask: Any = None,
+    sem: str | None = None,
+    scope: str | None = None,
 ) -> tensor:
     """Bitwise and with memory as one step; returns the old value."""
     return _rmw(s, "and", pointer, val, mask, sem, scope)
@@ -81,7 +105,12 @@ def atomic_and(
 
 @builtin
 def atomic_or(
-    s: Semantic, pointer: tensor, val: Any, mask: Any = None, sem: str | None = None, scope: str | None = None
+    s: Semantic,
+    pointer: tensor,
+    val: Any,
+    mask: Any = None,
+    sem: str | None = None,
+    scope: str | None = None,
 ) -> tensor:
     """Bitwise or with memory as one step; returns the old value."""
     return _rmw(s, "or", pointer, val, mask, sem, scope)
@@ -89,7 +118,12 @@ def atomic_or(
 
 @builtin
 def atomic_xor(
-    s: Semantic, pointer: tensor, val: Any, mask: Any = None, sem: str | None = None, scope: str | None = None
+    s: Semantic,
+    pointer: tensor,
+    val: Any,
+    mask: Any = None,
+    sem: str | None = None,
+    scope: str | None = None,
 ) -> tensor:
     """Bitwise exclusive or with memory as one step; returns the old value."""
     return _rmw(s, "xor", pointer, val, mask, sem, scope)
@@ -97,7 +131,12 @@ def atomic_xor(
 
 @builtin
 def atomic_xchg(
-    s: Semantic, pointer: tensor, val: Any, mask: Any = None, sem: str | None = None, scope: str | None = None
+    s: Semantic,
+    pointer: tensor,
+    val: Any,
+    mask: Any = None,
+    sem: str | None = None,
+    scope: str | None = None,
 ) -> tensor:
     """Replace memory as one step; returns the old value."""
     return _rmw(s, "xchg", pointer, val, mask, sem, scope)
@@ -105,13 +144,20 @@ def atomic_xchg(
 
 @builtin
 def atomic_cas(
-    s: Semantic, pointer: tensor, cmp: Any, val: Any, sem: str | None = None, scope: str | None = None
+    s: Semantic,
+    pointer: tensor,
+    cmp: Any,
+    val: Any,
+    sem: str | None = None,
+    scope: str | None = None,
 ) -> tensor:
     """Write `val` where memory equals `cmp`, as one step; returns the old value."""
     ptr, elem = pointer_operand(s, pointer, "atomic_cas")
     writable(ptr, "atomic_cas")
     if elem.bits not in (16, 32, 64):
-        raise LanguageError(f"atomic_cas does not work on {name_of(elem)}", "it works on 16, 32 and 64 bits")
+        raise LanguageError(
+            f"atomic_cas does not work on {name_of(elem)}", "it works on 16, 32 and 64 bits"
+        )
     expected = stored(s, cmp, ptr, elem, "atomic_cas: cmp")
     value = stored(s, val, ptr, elem, "atomic_cas: val")
     return s.emit(

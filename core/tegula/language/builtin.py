@@ -16,8 +16,8 @@ R = TypeVar("R")
 
 
 class Builtin:
-    """A function that emits IR. Its first parameter, the semantic state of the compilation, is filled in by the
-    frontend; users see the others."""
+    """A function that emits IR. Its first parameter, the semantic state of the compilation, is
+    filled in by the frontend; users see the others."""
 
     __name__: str
 
@@ -35,7 +35,9 @@ class Builtin:
 
 
 def builtin(emit: Callable[Concatenate[Semantic, P], R]) -> Callable[P, R]:
-    """Make a function of the language out of one that takes the compilation's state as its first parameter."""
+    """Make a function of the language out of one that takes the compilation's state as its first
+    parameter.
+    """
     return Builtin(emit)
 
 
@@ -53,5 +55,6 @@ class ConstexprFunction:
 
 
 def constexpr_function(fn: Callable[P, R]) -> Callable[P, R]:
-    """Let kernels call a host function on compile-time values; the result is a compile-time value."""
+    """Let kernels call a host function on compile-time values; the result is a compile-time
+    value."""
     return ConstexprFunction(fn)

@@ -36,14 +36,17 @@ def num_programs(s: Semantic, axis: int) -> tensor:
 
 @builtin
 def arange(s: Semantic, start: int, end: int | None = None) -> tensor:
-    """The integers start, start + 1, ..., end - 1, as int32. Any length is allowed; both ends are compile-time values."""
+    """The integers start, start + 1, ..., end - 1, as int32. Any length is allowed; both ends are
+    compile-time values.
+    """
     if end is None:
         start, end = 0, start
     for name, x in (("start", start), ("end", end)):
         if not isinstance(x, int) or isinstance(x, bool):
             raise LanguageError(
                 f"arange: {name} must be a compile-time integer, not {describe(x)}",
-                "annotate the parameter with tl.constexpr, or add a runtime start: start + tl.arange(0, N)",
+                "annotate the parameter with tl.constexpr, or add a runtime start: start + "
+                "tl.arange(0, N)",
             )
     if end < start:
         raise LanguageError(f"arange: the end {end} is before the start {start}")
@@ -54,7 +57,9 @@ def arange(s: Semantic, start: int, end: int | None = None) -> tensor:
 
 @builtin
 def full(s: Semantic, shape: Any, value: Any, dtype: Dtype | None = None) -> tensor:
-    """A tile of `shape` filled with a number or a scalar, of `dtype` (the value's own if left out)."""
+    """A tile of `shape` filled with a number or a scalar, of `dtype` (the value's own if left
+    out).
+    """
     dims = s.shape(shape, "full")
     if isinstance(value, tensor):
         if value.ir_shape and value.numel != 1:
@@ -100,8 +105,8 @@ def cast(
     fp_downcast_rounding: str | None = None,
     bitcast: bool = False,
 ) -> tensor:
-    """Convert to `dtype` by value, or by bits with `bitcast=True`. Narrowing floats round to nearest even, or toward zero
-    with `fp_downcast_rounding="rtz"`."""
+    """Convert to `dtype` by value, or by bits with `bitcast=True`. Narrowing floats round to
+    nearest even, or toward zero with `fp_downcast_rounding="rtz"`."""
     elem = s.dtype(dtype, "the target of a cast")
     if is_number(input) and isinstance(elem, DType) and not bitcast:
         return s.cast_number(input, elem)
@@ -115,5 +120,7 @@ def cast(
             and x.ir_elem.is_float and elem.is_float and elem.bits < x.ir_elem.bits
         )  # fmt: skip
         if not narrows:
-            raise LanguageError("fp_downcast_rounding is only for casts from a float to a narrower float")
+            raise LanguageError(
+                "fp_downcast_rounding is only for casts from a float to a narrower float"
+            )
     return s.cast(x, elem, fp_downcast_rounding)

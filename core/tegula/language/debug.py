@@ -23,7 +23,9 @@ def static_assert(s: Semantic, cond: Any, msg: str = "") -> None:
             "use tl.device_assert for values that only exist at run time",
         )
     if not cond:
-        raise StaticAssertion(f"static assertion failed: {msg}" if msg else "static assertion failed")
+        raise StaticAssertion(
+            f"static assertion failed: {msg}" if msg else "static assertion failed"
+        )
 
 
 @builtin
@@ -46,7 +48,9 @@ def device_print(s: Semantic, prefix: str, *args: Any, hex: bool = False) -> Non
 
 @builtin
 def device_assert(s: Semantic, cond: Any, msg: str = "", mask: Any = None) -> None:
-    """Stop the launch with `msg` unless the condition holds wherever `mask` is set. Only with the option `debug`."""
+    """Stop the launch with `msg` unless the condition holds wherever `mask` is set. Only with the
+    option `debug`.
+    """
     if not s.options.get("debug"):
         return
     if not isinstance(msg, str):
@@ -62,7 +66,9 @@ def device_assert(s: Semantic, cond: Any, msg: str = "", mask: Any = None) -> No
 
 @builtin
 def debug_barrier(s: Semantic) -> None:
-    """A program is one thread of control in this language, so there is nothing to wait for; kept for older kernels."""
+    """A program is one thread of control in this language, so there is nothing to wait for; kept
+    for older kernels.
+    """
 
 
 def _hint(s: Semantic, kind: str, x: Any, values: Any) -> tensor:
@@ -73,13 +79,17 @@ def _hint(s: Semantic, kind: str, x: Any, values: Any) -> tensor:
             raise LanguageError(f"{kind}: values are compile-time integers, not {describe(v)}")
     rank = max(1, len(t.ir_shape))
     if len(given) != rank:
-        raise LanguageError(f"{kind}: {rank} values are needed for shape {list(t.ir_shape)}, got {len(given)}")
+        raise LanguageError(
+            f"{kind}: {rank} values are needed for shape {list(t.ir_shape)}, got {len(given)}"
+        )
     return s.emit("hint", t.handle, kind=kind, values=tuple(given))
 
 
 @builtin
 def multiple_of(s: Semantic, input: tensor, values: Any) -> tensor:
-    """Promise: the first element of every contiguous run is a multiple of these values, one per dimension."""
+    """Promise: the first element of every contiguous run is a multiple of these values, one per
+    dimension.
+    """
     return _hint(s, "multiple_of", input, values)
 
 
@@ -104,7 +114,9 @@ def assume(s: Semantic, cond: Any) -> None:
         return
     c = s.to_tensor(cond, "assume: condition")
     if c.ir_shape or c.ir_elem is not i1:
-        raise LanguageError(f"assume takes a scalar condition, not {describe(c)}", "compare: tl.assume(n > 0)")
+        raise LanguageError(
+            f"assume takes a scalar condition, not {describe(c)}", "compare: tl.assume(n > 0)"
+        )
     s.b.create("assume", c.handle)
 
 
@@ -114,7 +126,12 @@ def assume(s: Semantic, cond: Any) -> None:
 def _bound(x: Any, what: str) -> Any:
     if isinstance(x, int):
         return int(x)
-    if isinstance(x, tensor) and not x.ir_shape and isinstance(x.ir_elem, DType) and x.ir_elem.is_int:
+    if (
+        isinstance(x, tensor)
+        and not x.ir_shape
+        and isinstance(x.ir_elem, DType)
+        and x.ir_elem.is_int
+    ):
         return x
     hint = "convert it: x.to(tl.int32)" if isinstance(x, (float, tensor)) else ""
     raise LanguageError(f"{what} must be an integer scalar, not {describe(x)}", hint)
@@ -124,7 +141,10 @@ def _make_range(a: Any, b: Any, step: Any, what: str, **fields: Any) -> range_sp
     start, stop = (0, a) if b is None else (a, b)
     step = 1 if step is None else step
     spec = range_spec(
-        _bound(start, f"{what}: start"), _bound(stop, f"{what}: end"), _bound(step, f"{what}: step"), **fields
+        _bound(start, f"{what}: start"),
+        _bound(stop, f"{what}: end"),
+        _bound(step, f"{what}: step"),
+        **fields,
     )
     if spec.step == 0 and isinstance(spec.step, int):
         raise LanguageError(f"{what}: the step is 0", "a loop needs a step other than 0")
@@ -144,7 +164,8 @@ def range(
     warp_specialize: bool = False,
     disable_licm: bool = False,
 ) -> range_spec:
-    """The range of a `for` loop, with wishes about how it is compiled; they never change results."""
+    """The range of a `for` loop, with wishes about how it is compiled; they never change
+    results."""
     hints = {
         "disallow_acc_multi_buffer": disallow_acc_multi_buffer,
         "flatten": flatten,
@@ -156,18 +177,29 @@ def range(
         if x is not None and (not isinstance(x, int) or x < 0):
             raise LanguageError(f"range: {name} must be a compile-time integer, not {describe(x)}")
     return _make_range(
-        arg1, arg2, step, "range", stages=num_stages or 0, unroll=loop_unroll_factor or 0, hints=chosen
+        arg1,
+        arg2,
+        step,
+        "range",
+        stages=num_stages or 0,
+        unroll=loop_unroll_factor or 0,
+        hints=chosen,
     )
 
 
 @builtin
-def static_range(s: Semantic, arg1: int, arg2: int | None = None, step: int | None = None) -> range_spec:
-    """The range of a `for` loop that is unrolled completely; its variable is a compile-time integer."""
+def static_range(
+    s: Semantic, arg1: int, arg2: int | None = None, step: int | None = None
+) -> range_spec:
+    """The range of a `for` loop that is unrolled completely; its variable is a compile-time
+    integer.
+    """
     spec = _make_range(arg1, arg2, step, "static_range", static=True)
     for x in (spec.start, spec.stop, spec.step):
         if not isinstance(x, int):
             raise LanguageError(
-                "static_range takes compile-time integers only", "use range(...) for a loop with runtime bounds"
+                "static_range takes compile-time integers only",
+                "use range(...) for a loop with runtime bounds",
             )
     return spec
 
@@ -175,12 +207,18 @@ def static_range(s: Semantic, arg1: int, arg2: int | None = None, step: int | No
 @builtin
 def condition(s: Semantic, arg1: Any, disable_licm: bool = False) -> condition_spec:
     """The condition of a `while` loop, with wishes about how it is compiled."""
-    return condition_spec(arg1, ("disable_licm",) if s.flag(disable_licm, "condition: disable_licm") else ())
+    return condition_spec(
+        arg1, ("disable_licm",) if s.flag(disable_licm, "condition: disable_licm") else ()
+    )
 
 
 def python_range(args: tuple[Any, ...]) -> range_spec:
     """Python's `range` in a kernel."""
     if not 1 <= len(args) <= 3:
         raise LanguageError(f"range takes one to three arguments, not {len(args)}")
-    start, stop, step = args[0], args[1] if len(args) > 1 else None, args[2] if len(args) > 2 else None
+    start, stop, step = (
+        args[0],
+        args[1] if len(args) > 1 else None,
+        args[2] if len(args) > 2 else None,
+    )
     return _make_range(start, stop, step, "range")

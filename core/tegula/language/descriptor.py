@@ -21,7 +21,11 @@ def _integers(s: Semantic, xs: Any, what: str, widen: DType | None = None) -> li
         raise LanguageError(f"{what} must be a list of integers, not {describe(xs)}")
     out = []
     for x in xs:
-        t = s.to_tensor(x, what) if not isinstance(x, int) else s.number(x, i64 if abs(x) >> 31 else i32)
+        t = (
+            s.to_tensor(x, what)
+            if not isinstance(x, int)
+            else s.number(x, i64 if abs(x) >> 31 else i32)
+        )
         if t.ir_shape or not (isinstance(t.ir_elem, DType) and t.ir_elem.is_int):
             raise LanguageError(f"{what} must be integer scalars, not {describe(t)}")
         out.append(s.cast(t, widen) if widen is not None else t)
@@ -37,9 +41,11 @@ def make_tensor_descriptor(
     block_shape: Sequence[int],
     padding_option: str = "zero",
 ) -> tensor_descriptor:
-    """Describe a tensor of `shape` and `strides` (in elements, the last one 1) at `base`, read in blocks of `block_shape`.
+    """Describe a tensor of `shape` and `strides` (in elements, the last one 1) at `base`, read in
+    blocks of `block_shape`.
 
-    Reads outside of the tensor give 0, or NaN with `padding_option="nan"`; writes outside are dropped.
+    Reads outside of the tensor give 0, or NaN with `padding_option="nan"`; writes outside are
+    dropped.
     """
     what = "make_tensor_descriptor"
     if not isinstance(base, tensor) or base.ir_shape or not isinstance(base.ir_elem, Pointer):
@@ -49,17 +55,21 @@ def make_tensor_descriptor(
         raise LanguageError(f"{what}: shape and strides are lists")
     if not len(shape) == len(strides) == len(block):
         raise LanguageError(
-            f"{what}: shape has {len(shape)} entries, strides {len(strides)} and block_shape {len(block)}"
+            f"{what}: shape has {len(shape)} entries, strides {len(strides)} and block_shape "
+            f"{len(block)}"
         )
     if not 1 <= len(block) <= 5:
         raise LanguageError(f"{what}: a descriptor has 1 to 5 dimensions, not {len(block)}")
     if is_number(strides[-1]) and strides[-1] != 1:
         raise LanguageError(
-            f"{what}: the last stride must be 1, not {strides[-1]}", "order the dimensions so that the last is contiguous"
+            f"{what}: the last stride must be 1, not {strides[-1]}",
+            "order the dimensions so that the last is contiguous",
         )
     padding = s.choice(padding_option, ("zero", "nan"), f"{what}: padding_option")
     if padding == "nan" and not base.ir_elem.elem.is_float:
-        raise LanguageError(f"{what}: {name_of(base.ir_elem.elem)} has no NaN", 'use padding_option="zero"')
+        raise LanguageError(
+            f"{what}: {name_of(base.ir_elem.elem)} has no NaN", 'use padding_option="zero"'
+        )
     sizes = _integers(s, shape, f"{what}: shape")
     steps = _integers(s, strides, f"{what}: strides", i64)
     return describe_tensor(s, base, sizes, steps, block, padding)
@@ -96,7 +106,11 @@ def _offsets(s: Semantic, desc: Any, offsets: Any, what: str) -> list[Any]:
 
 @builtin
 def load_tensor_descriptor(
-    s: Semantic, desc: tensor_descriptor, offsets: Sequence[Any], cache_modifier: str = "", eviction_policy: str = ""
+    s: Semantic,
+    desc: tensor_descriptor,
+    offsets: Sequence[Any],
+    cache_modifier: str = "",
+    eviction_policy: str = "",
 ) -> tensor:
     """The block of the tensor that begins at `offsets`."""
     return s.emit("desc_load", desc.handle, _offsets(s, desc, offsets, "load"))  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
-"""Dtype objects of the kernel language: a façade with the language's names over the types of the IR.
+"""Dtype objects of the kernel language: the language's names over the types of the IR.
 
-A `dtype` and the IR type behind it (`.ir`) correspond one to one; `from_ir` goes back. Kernels compare dtypes, ask for
-their widths and ranges, and pass them around as compile-time values.
+A `dtype` and the IR type behind it (`.ir`) correspond one to one; `from_ir` goes back. Kernels
+compare dtypes, ask for their widths and ranges, and pass them around as compile-time values.
 """
 
 from __future__ import annotations
@@ -44,12 +44,15 @@ _ABBREVIATIONS: Final = {
     "int": "int32", "float16": "fp16", "float32": "fp32", "float64": "fp64", "bfloat16": "bf16",
     "float8_e4m3fn": "fp8e4nv", "float8_e4m3fnuz": "fp8e4b8",
     "float8_e5m2": "fp8e5", "float8_e5m2fnuz": "fp8e5b16",
-    "fp8_e4m3fn": "fp8e4nv", "fp8_e4m3fnuz": "fp8e4b8", "fp8_e5m2": "fp8e5", "fp8_e5m2fnuz": "fp8e5b16",
+    "fp8_e4m3fn": "fp8e4nv", "fp8_e4m3fnuz": "fp8e4b8",
+    "fp8_e5m2": "fp8e5", "fp8_e5m2fnuz": "fp8e5b16",
 }  # fmt: skip
 
 
-class dtype:  # noqa: N801 - the language's name
-    """A scalar type: `tl.float32`, or `tl.dtype("fp32")` by its short name. There is one object per type."""
+class dtype:
+    """A scalar type: `tl.float32`, or `tl.dtype("fp32")` by its short name. There is one object
+    per type.
+    """
 
     SINT_TYPES: ClassVar = ["int8", "int16", "int32", "int64"]
     UINT_TYPES: ClassVar = ["int1", "uint8", "uint16", "uint32", "uint64"]
@@ -201,7 +204,8 @@ class dtype:  # noqa: N801 - the language's name
         return self.ir is ir.f64
 
     class KIND:
-        """Values of `dtype.kind()`: a number never promotes a tensor of its own or a higher kind."""
+        """Values of `dtype.kind()`: a number never promotes a tensor of its own or a higher
+        kind."""
 
         BOOLEAN: ClassVar[int] = 0
         INTEGRAL: ClassVar[int] = 1
@@ -248,7 +252,7 @@ class dtype:  # noqa: N801 - the language's name
         raise TypeError(f"a dtype is not called; convert a tensor with x.to({self!r})")
 
 
-class pointer_type(dtype):  # noqa: N801
+class pointer_type(dtype):
     """Type of pointers to elements of one dtype."""
 
     def __new__(
@@ -296,7 +300,7 @@ class pointer_type(dtype):  # noqa: N801
         return f"tegula.language.pointer_type({self.element_ty!r}{const})"
 
 
-class block_type(dtype):  # noqa: N801
+class block_type(dtype):
     """Type of a tile: element type and shape."""
 
     def __new__(cls, element_ty: dtype, shape: Iterable[Any]) -> block_type:
@@ -345,7 +349,7 @@ class block_type(dtype):  # noqa: N801
         return f"tegula.language.block_type({self.scalar!r}, {list(self.shape)})"
 
 
-class tensor_descriptor_type(dtype):  # noqa: N801
+class tensor_descriptor_type(dtype):
     """Type of a tensor descriptor: element type and block shape."""
 
     def __new__(cls, block: block_type) -> tensor_descriptor_type:
@@ -429,25 +433,33 @@ class _Void:
 void: Final = _Void()
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def parse_type(text: str) -> Any:
-    """The IR type that a text such as `"*fp32"`, `"*const i8"`, `"i64"` or `"float*"` names. ValueError if none."""
+    """The IR type that a text such as `"*fp32"`, `"*const i8"`, `"i64"` or `"float*"` names.
+    ValueError if none.
+    """
     text = text.strip()
     if text.startswith("*") or text.endswith("*"):
         inner = text.strip("*").strip()
-        const = inner.startswith("const ") or (inner.startswith("k") and inner[1:] in _BY_SHORT_NAME)
+        const = inner.startswith("const ") or (
+            inner.startswith("k") and inner[1:] in _BY_SHORT_NAME
+        )
         inner = inner.removeprefix("const ").removeprefix("k" if const else "").strip()
         return ir.Pointer(dtype(inner).ir, "global", const)
     return dtype(text.removeprefix("tl.").removeprefix("tegula.language.")).ir
 
 
 def type_of_annotation(annotation: Any) -> Any:
-    """The IR type a parameter's annotation fixes, or None where it fixes none (constexpr, torch.Tensor, ...)."""
+    """The IR type a parameter's annotation fixes, or None where it fixes none (constexpr,
+    torch.Tensor, ...).
+    """
     if isinstance(annotation, dtype):
         return annotation.ir
     if isinstance(annotation, str):
         try:
-            return parse_type(annotation.rsplit(".", 1)[-1] if "*" not in annotation else annotation)
+            return parse_type(
+                annotation.rsplit(".", 1)[-1] if "*" not in annotation else annotation
+            )
         except ValueError:
             return None
     return None

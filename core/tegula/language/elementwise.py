@@ -26,7 +26,8 @@ class PropagateNan(Enum):
 def _nan_rule(propagate_nan: Any, what: str) -> str:
     if not isinstance(propagate_nan, PropagateNan):
         raise LanguageError(
-            f"{what}: propagate_nan is tl.PropagateNan.NONE or tl.PropagateNan.ALL, not {describe(propagate_nan)}"
+            f"{what}: propagate_nan is tl.PropagateNan.NONE or tl.PropagateNan.ALL, not "
+            f"{describe(propagate_nan)}"
         )
     return propagate_nan.value
 
@@ -125,7 +126,9 @@ def _float_operands(s: Semantic, what: str, *xs: Any) -> list[tensor]:
     for x in xs[1:]:
         a, b, t = s.operands(a, x, what)
         if not t.is_float:
-            raise LanguageError(f"{what} takes floats, not {name_of(t)}", "convert first: x.to(tl.float32)")
+            raise LanguageError(
+                f"{what} takes floats, not {name_of(t)}", "convert first: x.to(tl.float32)"
+            )
         out = [s.broadcast_to(s.cast(o, t), a.ir_shape) for o in out]
         out[0] = a
         out.append(b)
@@ -169,13 +172,18 @@ def umulhi(s: Semantic, x: Any, y: Any) -> tensor:
 # ---- functions of one float
 
 
-def unary_math(s: Semantic, name: str, op: str, x: Any, only: tuple[DType, ...] = (f32, f64)) -> tensor:
-    """A function that exists for some float types; narrower ones are cast by the author, never silently."""
+def unary_math(
+    s: Semantic, name: str, op: str, x: Any, only: tuple[DType, ...] = (f32, f64)
+) -> tensor:
+    """A function that exists for some float types; narrower ones are cast by the author, never
+    silently.
+    """
     a = s.to_tensor(x, f"{name}: x")
     if a.ir_elem not in only:
         known = " or ".join(name_of(t) for t in only)
         raise LanguageError(
-            f"{name} takes {known}, not {describe(a)}", f"convert first: tl.{name}(x.to(tl.float32))"
+            f"{name} takes {known}, not {describe(a)}",
+            f"convert first: tl.{name}(x.to(tl.float32))",
         )
     return s.emit(op, a.handle)
 

@@ -27,6 +27,8 @@ from .elementwise import (
 from .standard import cdiv, max, min, sigmoid, softmax, sum
 
 __all__ = [
-    "abs", "cdiv", "ceil", "clamp", "cos", "div_rn", "erf", "exp", "exp2", "fdiv", "floor", "fma", "log", "log2",
-    "max", "maximum", "min", "minimum", "rsqrt", "sigmoid", "sin", "softmax", "sqrt", "sqrt_rn", "sum", "umulhi",
+    "abs", "cdiv", "ceil", "clamp", "cos", "div_rn", "erf", "exp", "exp2", "fdiv", "floor", "fma",
+    "log", "log2",
+    "max", "maximum", "min", "minimum", "rsqrt", "sigmoid", "sin", "softmax", "sqrt", "sqrt_rn",
+    "sum", "umulhi",
 ]  # fmt: skip

@@ -10,13 +10,28 @@ TENSOR_METHODS: Final[dict[str, Any]] = {
     **{
         name: getattr(module, name)
         for module, names in (
-            (atomic, "atomic_add atomic_and atomic_cas atomic_max atomic_min atomic_or atomic_xchg atomic_xor"),
+            (
+                atomic,
+                "atomic_add atomic_and atomic_cas atomic_max atomic_min atomic_or atomic_xchg "
+                "atomic_xor",
+            ),
             (creation, "cast"),
-            (elementwise, "abs ceil cos erf exp exp2 floor log log2 logical_and logical_or rsqrt sin sqrt sqrt_rn"),
+            (
+                elementwise,
+                "abs ceil cos erf exp exp2 floor log log2 logical_and logical_or rsqrt sin sqrt "
+                "sqrt_rn",
+            ),
             (memory, "store"),
             (reduction, "associative_scan reduce"),
-            (shape, "broadcast_to expand_dims item permute ravel reshape split squeeze trans unsqueeze view"),
-            (standard, "argmax argmin cdiv cumprod cumsum max min reduce_or sigmoid softmax sum xor_sum"),
+            (
+                shape,
+                "broadcast_to expand_dims item permute ravel reshape split squeeze trans "
+                "unsqueeze view",
+            ),
+            (
+                standard,
+                "argmax argmin cdiv cumprod cumsum max min reduce_or sigmoid softmax sum xor_sum",
+            ),
         )
         for name in names.split()
     },

@@ -60,7 +60,9 @@ def load(
     eviction_policy: str = "",
     volatile: bool = False,
 ) -> tensor:
-    """Read through pointers. Where `mask` is false nothing is read and the result is `other`, or 0 without one."""
+    """Read through pointers. Where `mask` is false nothing is read and the result is `other`, or 0
+    without one.
+    """
     ptr, elem = pointer_operand(s, pointer, "load")
     if other is not None and mask is None:
         raise LanguageError("load: `other` needs a mask", "pass mask= too, or leave `other` out")
@@ -90,7 +92,9 @@ def store(
     cache_modifier: str = "",
     eviction_policy: str = "",
 ) -> None:
-    """Write through pointers where `mask` is true. The value is broadcast and converted to the element type."""
+    """Write through pointers where `mask` is true. The value is broadcast and converted to the
+    element type.
+    """
     ptr, elem = pointer_operand(s, pointer, "store")
     writable(ptr, "store")
     attrs: dict[str, Any] = {}

@@ -1,4 +1,5 @@
-"""Counter-based random numbers (Philox 4x32-10 and 4x64-10; Salmon et al., SC'11), written in the kernel language.
+"""Counter-based random numbers (Philox 4x32-10 and 4x64-10; Salmon et al., SC'11), written in the
+kernel language.
 
 A number depends on the seed and the offset alone: not on the tile, the grid or the device.
 """

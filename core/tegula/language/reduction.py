@@ -39,14 +39,16 @@ def _combine_block(s: Semantic, tiles: list[tensor], combine_fn: Any, what: str)
         results = result if isinstance(result, tuple) else (result,)
         if len(results) != len(tiles):
             raise LanguageError(
-                f"{what}: the combining function returns {len(results)} values for {len(tiles)} inputs"
+                f"{what}: the combining function returns {len(results)} values for {len(tiles)} "
+                "inputs"
             )
         handles = []
         for given, elem in zip(results, elems, strict=True):
             value = s.to_type(given, elem) if not isinstance(given, tensor) else given
             if value.ir_elem is not elem:
                 raise LanguageError(
-                    f"{what}: the combining function returns {value.dtype} where the input is {name_of(elem)}",
+                    f"{what}: the combining function returns {value.dtype} where the input is "
+                    f"{name_of(elem)}",
                     "convert the input first, or the result inside of the function",
                 )
             handles.append(value.handle)
@@ -55,9 +57,13 @@ def _combine_block(s: Semantic, tiles: list[tensor], combine_fn: Any, what: str)
 
 
 @builtin
-def reduce(s: Semantic, input: Any, axis: int | None, combine_fn: Any, keep_dims: bool = False) -> Any:
-    """Combine all elements along `axis` (all elements if it is None) with a jit function of two scalars, or of two sets
-    of scalars for a tuple of inputs. The function must be associative and commutative."""
+def reduce(
+    s: Semantic, input: Any, axis: int | None, combine_fn: Any, keep_dims: bool = False
+) -> Any:
+    """Combine all elements along `axis` (all elements if it is None) with a jit function of two
+    scalars, or of two sets of scalars for a tuple of inputs. The function must be associative and
+    commutative.
+    """
     tiles = _sources(s, input, "reduce")
     rank = len(tiles[0].ir_shape) if tiles else 0
     if rank == 0:
@@ -88,7 +94,9 @@ def _keep_dims(s: Semantic, x: tensor, all_dims: int, axis: int) -> tensor:
 
 
 @builtin
-def associative_scan(s: Semantic, input: Any, axis: int, combine_fn: Any, reverse: bool = False) -> Any:
+def associative_scan(
+    s: Semantic, input: Any, axis: int, combine_fn: Any, reverse: bool = False
+) -> Any:
     """Running combination along `axis`, each element included; from the end with `reverse`."""
     tiles = _sources(s, input, "associative_scan")
     rank = len(tiles[0].ir_shape) if tiles else 0
@@ -115,7 +123,9 @@ def indices_along(s: Semantic, x: tensor, axis: int) -> tensor:
 def _reduce_with_indices(
     s: Semantic, input: Any, axis: int | None, combine_fn: Any, keep_dims: bool = False
 ) -> Any:
-    """Reduce values together with their positions; with axis None the position counts the flattened elements."""
+    """Reduce values together with their positions; with axis None the position counts the
+    flattened elements.
+    """
     x = s.to_tensor(input, "reduce: input")
     rank = len(x.ir_shape)
     if rank == 0:
@@ -141,12 +151,15 @@ def _accumulator_type(elem: DType, out_dtype: Any, s: Semantic) -> DType:
     if elem.is_int:
         if elem.bits != 8:
             raise LanguageError(
-                f"dot takes int8, uint8 or floats, not {name_of(elem)}", "convert first: x.to(tl.float32)"
+                f"dot takes int8, uint8 or floats, not {name_of(elem)}",
+                "convert first: x.to(tl.float32)",
             )
         return i32
     out = f32 if out_dtype is None else s.dtype(out_dtype, "dot: out_dtype")
     if out is bf16:
-        raise LanguageError("dot cannot accumulate in bf16", "leave out_dtype as tl.float32 and convert the result")
+        raise LanguageError(
+            "dot cannot accumulate in bf16", "leave out_dtype as tl.float32 and convert the result"
+        )
     if elem is f64:
         return f64
     if out not in (f16, f32, f64):
@@ -176,8 +189,8 @@ def dot(
     max_num_imprecise_acc: int | None = None,
     out_dtype: Dtype | None = None,
 ) -> tensor:
-    """Matrix product of [.., M, K] and [.., K, N], plus `acc`. Sums are made in fp32 (int32 for int8, fp64 for fp64, or
-    `out_dtype`)."""
+    """Matrix product of [.., M, K] and [.., K, N], plus `acc`. Sums are made in fp32 (int32 for
+    int8, fp64 for fp64, or `out_dtype`)."""
     for name, x in (("first", input), ("second", other)):
         if not isinstance(x, tensor) or len(x.ir_shape) < 2 or not isinstance(x.ir_elem, DType):
             raise LanguageError(
@@ -189,16 +202,19 @@ def dot(
     assert isinstance(a.ir_elem, DType)
     elem = _accumulator_type(a.ir_elem, out_dtype, s)
     shape = (*a.ir_shape[:-1], b.ir_shape[-1])
-    if acc is None or acc == 0 and not isinstance(acc, tensor):
+    if acc is None or (acc == 0 and not isinstance(acc, tensor)):
         total = s.constant(0, elem, shape)
     else:
         total = s.to_tensor(acc, "dot: acc")
         if total.ir_shape != shape:
-            raise LanguageError(f"dot: acc has shape {list(total.ir_shape)}, the product {list(shape)}")
+            raise LanguageError(
+                f"dot: acc has shape {list(total.ir_shape)}, the product {list(shape)}"
+            )
         given = elem_of(total.ir_type)
         if given is not elem and not (out_dtype is None and given in (f16, f32) and elem is f32):
             raise LanguageError(
-                f"dot: acc is {total.dtype} and the product {name_of(elem)}", "give acc the product's dtype"
+                f"dot: acc is {total.dtype} and the product {name_of(elem)}",
+                "give acc the product's dtype",
             )
     precision = _precision(s, input_precision, allow_tf32)
     return s.emit("dot", a.handle, b.handle, total.handle, precision=precision)
@@ -217,5 +233,6 @@ def _check_dot(a: tensor, b: tensor) -> None:
         raise LanguageError(f"dot: the batch dimensions of {sa} and {sb} differ")
     if sa[-1] != sb[-2]:
         raise LanguageError(
-            f"dot: the inner sizes differ: {sa} times {sb}", "transpose an operand with tl.trans(x) if that is meant"
+            f"dot: the inner sizes differ: {sa} times {sb}",
+            "transpose an operand with tl.trans(x) if that is meant",
         )

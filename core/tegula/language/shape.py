@@ -43,7 +43,8 @@ def broadcast_to(s: Semantic, input: tensor, *shape: Any) -> tensor:
     x, dims = s.to_tensor(input), s.shape(shape, "broadcast_to")
     if x.ir_shape and len(x.ir_shape) != len(dims):
         raise LanguageError(
-            f"broadcast_to keeps the number of dimensions: {list(x.ir_shape)} cannot become {list(dims)}",
+            f"broadcast_to keeps the number of dimensions: {list(x.ir_shape)} cannot become "
+            f"{list(dims)}",
             "add dimensions first with x[None, :] or x[:, None]",
         )
     return s.broadcast_to(x, dims)
@@ -82,7 +83,9 @@ def squeeze(s: Semantic, input: tensor, dim: int) -> tensor:
     x = _tile(s, input, "squeeze")
     d = s.axis(dim, len(x.ir_shape), "squeeze")
     if x.ir_shape[d] != 1:
-        raise LanguageError(f"squeeze: dimension {dim} of {list(x.ir_shape)} has size {x.ir_shape[d]}, not 1")
+        raise LanguageError(
+            f"squeeze: dimension {dim} of {list(x.ir_shape)} has size {x.ir_shape[d]}, not 1"
+        )
     return s.emit("reshape", x.handle, shape=x.ir_shape[:d] + x.ir_shape[d + 1 :])
 
 
@@ -94,7 +97,9 @@ def permute(s: Semantic, input: tensor, *dims: Any) -> tensor:
     rank = len(x.ir_shape)
     order = tuple(s.axis(d, rank, "permute") for d in given)
     if sorted(order) != list(range(rank)):
-        raise LanguageError(f"permute: {list(given)} does not name each of the {rank} dimensions once")
+        raise LanguageError(
+            f"permute: {list(given)} does not name each of the {rank} dimensions once"
+        )
     return s.emit("permute", x.handle, dims=order)
 
 
@@ -113,7 +118,8 @@ def trans(s: Semantic, input: tensor, *dims: Any) -> tensor:
 def _reshape(s: Semantic, x: tensor, shape: tuple[int, ...]) -> tensor:
     if prod(shape) != x.numel:
         raise LanguageError(
-            f"a tile of shape {list(x.ir_shape)} ({x.numel} elements) cannot be reshaped to {list(shape)} ({prod(shape)})"
+            f"a tile of shape {list(x.ir_shape)} ({x.numel} elements) cannot be reshaped to "
+            f"{list(shape)} ({prod(shape)})"
         )
     if shape == x.ir_shape:
         return x
@@ -124,7 +130,9 @@ def _reshape(s: Semantic, x: tensor, shape: tuple[int, ...]) -> tensor:
 
 @builtin
 def reshape(s: Semantic, input: tensor, *shape: Any, can_reorder: bool = False) -> tensor:
-    """The same elements, in row-major order, in another shape; () takes the element of a one-element tile."""
+    """The same elements, in row-major order, in another shape; () takes the element of a one-
+    element tile.
+    """
     return _reshape(s, s.to_tensor(input, "reshape: input"), s.shape(shape, "reshape"))
 
 
@@ -171,13 +179,17 @@ def split(s: Semantic, a: tensor) -> tuple[tensor, tensor]:
     """The two halves of the last dimension, whose size is 2. Scalars if it is the only one."""
     x = _tile(s, a, "split")
     if x.ir_shape[-1] != 2:
-        raise LanguageError(f"split: the last dimension must have size 2, the shape is {list(x.ir_shape)}")
+        raise LanguageError(
+            f"split: the last dimension must have size 2, the shape is {list(x.ir_shape)}"
+        )
     low, high = s.b.create("split", x.handle)
     return tensor(low), tensor(high)
 
 
 @builtin
-def cat(s: Semantic, input: tensor, other: tensor, can_reorder: bool = False, dim: int = 0) -> tensor:
+def cat(
+    s: Semantic, input: tensor, other: tensor, can_reorder: bool = False, dim: int = 0
+) -> tensor:
     """One tile after the other along `dim`; the order of the elements is kept."""
     x, y = _tile(s, input, "cat"), _tile(s, other, "cat")
     if x.ir_elem is not y.ir_elem:
@@ -191,14 +203,17 @@ def cat(s: Semantic, input: tensor, other: tensor, can_reorder: bool = False, di
 
 
 def subscript(s: Semantic, x: tensor, index: Sequence[Any]) -> tensor:
-    """`x[:, None]`: full slices keep dimensions, None adds one, `...` stands for the slices in between."""
+    """`x[:, None]`: full slices keep dimensions, None adds one, `...` stands for the slices in
+    between.
+    """
     keeps = [i for i in index if i is not None and i is not Ellipsis]
     rank = len(x.ir_shape)
     for i in keeps:
         if i != slice(None):
             raise LanguageError(
                 "a tensor takes only `:`, `None` and `...` as subscripts",
-                "to pick elements, load them through their own pointers, or mask and reduce: tl.sum(tl.where(i == k, x, 0))",
+                "to pick elements, load them through their own pointers, or mask and reduce: "
+                "tl.sum(tl.where(i == k, x, 0))",
             )
     if index.count(Ellipsis) > 1:
         raise LanguageError("a subscript has at most one `...`")

@@ -34,7 +34,9 @@ def sigmoid(x):
 
 @device_function
 def softmax(x, dim=None, keep_dims=False, ieee_rounding=False):
-    """exp(x) over its sum along `dim` (the first dimension if left out), computed without overflow."""
+    """exp(x) over its sum along `dim` (the first dimension if left out), computed without
+    overflow.
+    """
     axis = 0 if dim is None else dim
     shifted = x - max(x, axis, keep_dims=True)
     numerator = exp(shifted)
@@ -44,7 +46,9 @@ def softmax(x, dim=None, keep_dims=False, ieee_rounding=False):
 
 @device_function
 def swizzle2d(i, j, size_i, size_j, size_g):
-    """Map a row-major position of a size_i x size_j grid to column-major order inside of groups of size_g rows."""
+    """Map a row-major position of a size_i x size_j grid to column-major order inside of groups of
+    size_g rows.
+    """
     position = i * size_j + j
     group_size = size_g * size_j
     first_row = (position // group_size) * size_g
@@ -59,7 +63,7 @@ def interleave(a, b):
     pairs = join(a, b)
     if len(pairs.shape) == 1:
         return pairs
-    return reshape(pairs, pairs.shape[:-2] + (2 * pairs.shape[-2],))
+    return reshape(pairs, (*pairs.shape[:-2], 2 * pairs.shape[-2]))
 
 
 # ---- reductions
@@ -75,7 +79,9 @@ def _reduced_dtype(dtype: Dtype) -> Dtype:
 
 @constexpr_function
 def _summed_dtype(dtype: Dtype, wanted: Any) -> Dtype:
-    """Sums of integers narrower than 32 bits are made in 32 bits of the same signedness, others in their own type."""
+    """Sums of integers narrower than 32 bits are made in 32 bits of the same signedness, others in
+    their own type.
+    """
     if wanted is not None:
         return wanted  # type: ignore[no-any-return]
     if dtype.is_int() and dtype.int_bitwidth < 32:
@@ -115,7 +121,9 @@ def _or_combine(a, b):
 
 @device_function
 def _first_wins(value1, index1, value2, index2, better, tie_break_left):
-    """Which of two candidates to keep: the better one, of equals the one further left; NaN loses against everything."""
+    """Which of two candidates to keep: the better one, of equals the one further left; NaN loses
+    against everything.
+    """
     keep = better
     if tie_break_left:
         keep = keep | ((value1 == value2) & (index1 < index2))
@@ -146,12 +154,16 @@ def _argmin_combine_any(value1, index1, value2, index2):
 
 @device_function
 def sum(input, axis=None, keep_dims=False, dtype=None):
-    """Sum along `axis`, or of all elements. Narrow integers are summed in 32 bits unless `dtype` says otherwise."""
+    """Sum along `axis`, or of all elements. Narrow integers are summed in 32 bits unless `dtype`
+    says otherwise.
+    """
     return reduce(input.to(_summed_dtype(input.dtype, dtype)), axis, _sum_combine, keep_dims)
 
 
 @device_function
-def max(input, axis=None, return_indices=False, return_indices_tie_break_left=True, keep_dims=False):
+def max(
+    input, axis=None, return_indices=False, return_indices_tie_break_left=True, keep_dims=False
+):
     """Largest element along `axis`, NaN ignored; with `return_indices` also its position."""
     if return_indices:
         if return_indices_tie_break_left:
@@ -161,7 +173,9 @@ def max(input, axis=None, return_indices=False, return_indices_tie_break_left=Tr
 
 
 @device_function
-def min(input, axis=None, return_indices=False, return_indices_tie_break_left=True, keep_dims=False):
+def min(
+    input, axis=None, return_indices=False, return_indices_tie_break_left=True, keep_dims=False
+):
     """Smallest element along `axis`, NaN ignored; with `return_indices` also its position."""
     if return_indices:
         if return_indices_tie_break_left:
@@ -172,13 +186,17 @@ def min(input, axis=None, return_indices=False, return_indices_tie_break_left=Tr
 
 @device_function
 def argmax(input, axis, tie_break_left=True, keep_dims=False):
-    """Position (int32) of the largest element along `axis`; of equal ones the first, unless `tie_break_left` is False."""
+    """Position (int32) of the largest element along `axis`; of equal ones the first, unless
+    `tie_break_left` is False.
+    """
     return max(input, axis, True, tie_break_left, keep_dims)[1]
 
 
 @device_function
 def argmin(input, axis, tie_break_left=True, keep_dims=False):
-    """Position (int32) of the smallest element along `axis`; of equal ones the first, unless `tie_break_left` is False."""
+    """Position (int32) of the smallest element along `axis`; of equal ones the first, unless
+    `tie_break_left` is False.
+    """
     return min(input, axis, True, tie_break_left, keep_dims)[1]
 
 
@@ -199,8 +217,12 @@ def reduce_or(input, axis, keep_dims=False):
 
 @device_function
 def cumsum(input, axis=0, reverse=False, dtype=None):
-    """Running sum along `axis`; from the end with `reverse`. Narrow integers are summed in 32 bits."""
-    return associative_scan(input.to(_summed_dtype(input.dtype, dtype)), axis, _sum_combine, reverse)
+    """Running sum along `axis`; from the end with `reverse`. Narrow integers are summed in 32
+    bits.
+    """
+    return associative_scan(
+        input.to(_summed_dtype(input.dtype, dtype)), axis, _sum_combine, reverse
+    )
 
 
 @device_function

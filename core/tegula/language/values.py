@@ -1,7 +1,8 @@
 """What a kernel's variables hold while it is compiled.
 
-Runtime values are `tensor`s (scalars, pointers and tiles alike) and `tensor_descriptor`s; everything else is known at
-compile time and held as the plain Python value: numbers, None, strings, dtypes, functions, and tuples of any of these.
+Runtime values are `tensor`s (scalars, pointers and tiles alike) and `tensor_descriptor`s;
+everything else is known at compile time and held as the plain Python value: numbers, None,
+strings, dtypes, functions, and tuples of any of these.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from tegula.ir.types import DType, Pointer, Type, elem_of, shape_of
 from .dtypes import dtype, from_ir
 
 
-class tensor:  # noqa: N801 - the language's name
+class tensor:
     """A runtime value: a scalar, a pointer, or a tile of either."""
 
-    __slots__ = ("handle", "ir_type", "ir_shape", "ir_elem")
+    __slots__ = ("handle", "ir_elem", "ir_shape", "ir_type")
 
     def __init__(self, handle: Value) -> None:
         self.handle = handle
@@ -64,14 +65,12 @@ class tensor:  # noqa: N801 - the language's name
 TENSOR_PROPERTIES: Final = ("shape", "dtype", "type", "numel")
 
 
-class tensor_descriptor:  # noqa: N801
+class tensor_descriptor:
     """A strided tensor in memory that is read and written in blocks."""
 
     __slots__ = ("handle", "shape", "strides")
 
-    def __init__(
-        self, handle: Value, shape: Sequence[tensor], strides: Sequence[tensor]
-    ) -> None:
+    def __init__(self, handle: Value, shape: Sequence[tensor], strides: Sequence[tensor]) -> None:
         self.handle = handle
         self.shape = tuple(shape)
         self.strides = tuple(strides)
@@ -99,8 +98,10 @@ def _unwrap(x: Any) -> Any:
     return x.value if isinstance(x, constexpr) else x
 
 
-class constexpr:  # noqa: N801
-    """A compile-time value. On a parameter, `x: tl.constexpr` asks for one; a global that kernels read is wrapped in one."""
+class constexpr:
+    """A compile-time value. On a parameter, `x: tl.constexpr` asks for one; a global that kernels
+    read is wrapped in one.
+    """
 
     __slots__ = ("value",)
 
@@ -151,23 +152,36 @@ def _binary(f: Callable[[Any, Any], Any], reflected: bool = False) -> Callable[[
     return method
 
 
-for _name in "add sub mul truediv floordiv mod pow lshift rshift and or xor".split():
+for _name in [
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "pow",
+    "lshift",
+    "rshift",
+    "and",
+    "or",
+    "xor",
+]:
     _f = getattr(operator, f"__{_name}__")
     setattr(constexpr, f"__{_name}__", _binary(_f))
     setattr(constexpr, f"__r{_name}__", _binary(_f, reflected=True))
-for _name in "eq ne lt le gt ge".split():
+for _name in ["eq", "ne", "lt", "le", "gt", "ge"]:
     setattr(constexpr, f"__{_name}__", _binary(getattr(operator, f"__{_name}__")))
-for _name in "neg pos invert abs".split():
+for _name in ["neg", "pos", "invert", "abs"]:
     _f = getattr(operator, f"__{_name}__")
     setattr(constexpr, f"__{_name}__", lambda self, f=_f: constexpr(f(self.value)))
 
 
-class const:  # noqa: N801
+class const:
     """Annotation of a pointer parameter that is never stored through."""
 
 
 @dataclass(frozen=True)
-class range_spec:  # noqa: N801
+class range_spec:
     """What `range`, `tl.range` and `tl.static_range` give to a `for` loop."""
 
     start: Any
@@ -180,14 +194,14 @@ class range_spec:  # noqa: N801
 
 
 @dataclass(frozen=True)
-class condition_spec:  # noqa: N801
+class condition_spec:
     """What `tl.condition` gives to a `while` loop."""
 
     value: Any
     hints: tuple[str, ...] = ()
 
 
-class slice_all:  # noqa: N801
+class slice_all:
     """A full `:` in a subscript."""
 
 
@@ -208,7 +222,9 @@ def describe(x: Any) -> str:
     """A value as error messages name it."""
     if isinstance(x, tensor):
         shape = f"{list(x.ir_shape)} " if x.ir_shape else ""
-        return f"{'a tile' if x.ir_shape else 'a runtime value'} of type {shape}{from_ir(x.ir_elem)}"
+        return (
+            f"{'a tile' if x.ir_shape else 'a runtime value'} of type {shape}{from_ir(x.ir_elem)}"
+        )
     if isinstance(x, tensor_descriptor):
         return f"a descriptor of type {from_ir(x.handle.type)}"
     if isinstance(x, dtype):
