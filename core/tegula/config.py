@@ -1,7 +1,7 @@
 """Settings: every `TEGULA_*` environment variable, typed and documented in one table.
 
     from tegula.config import config
-    config.debug                        # scoped override, else value set, else environment, else default
+    config.debug                        # scoped override, value set, environment, default
     config.set(debug=2)                 # for the whole process
     with config.scope(dump="out"):      # for this thread or task only
         ...
@@ -22,7 +22,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from tegula.errors import ConfigError, ConfigWarning, nearest
 
@@ -72,12 +72,12 @@ def _text(text: str) -> str | None:
 KNOBS: dict[str, Knob] = {
     knob.name: knob
     for knob in (
-        Knob("device", _text, None, "device of every launch that names none, such as `cpu` or `interpreter`"),
+        Knob("device", _text, None, "device of every launch that names none, such as `cpu`"),
         Knob("backend", _names, (), "backends to consider, in order; others are ignored"),
         Knob("interpret", _flag, False, "run every kernel on the numpy interpreter"),
         Knob("debug", _count, 0, "1 target and cache hits, 2 stage times, 3 passes that changed, "
              "4 emitted source, 5 IR at stage borders, 6 IR after each pass, 7 disassembly"),
-        Knob("dump", _text, None, "directory that receives every stage of every compiled kernel as text"),
+        Knob("dump", _text, None, "directory that receives the stages of every compilation"),
         Knob("only", _names, (), "kernel names that debug and dump are limited to"),
         Knob("print_after", _names, (), "passes after which the IR is printed"),
         Knob("verify", _flag, False, "verify the IR after every pass"),
@@ -85,11 +85,11 @@ KNOBS: dict[str, Knob] = {
         Knob("cache_dir", _text, None, "directory of the disk cache"),
         Knob("cache_readonly_dir", _text, None, "shared cache that is read and never written"),
         Knob("cache_size", _count, 1024, "upper bound of the disk cache in MiB"),
-        Knob("native_launch", _flag, True, "launch through generated native code; 0 takes the Python path"),
-        Knob("num_threads", _count, 0, "threads that run the programs of a launch; 0 means one per core"),
+        Knob("native_launch", _flag, True, "launch through generated native code; 0: Python"),
+        Knob("num_threads", _count, 0, "threads that run a launch's programs; 0: one per core"),
         Knob("plugin_path", _text, None, "extra backends, as name=module:attribute,..."),
         Knob("disable", _names, (), "distributions or backends that are not loaded"),
-        Knob("strict_plugins", _flag, False, "raise when a plugin is broken instead of leaving it out"),
+        Knob("strict_plugins", _flag, False, "raise when a plugin is broken, do not leave it out"),
     )
 }  # fmt: skip
 
@@ -98,8 +98,8 @@ class Settings(Mapping[str, Any]):
     """An immutable, interned set of overrides: equal overrides are one object."""
 
     __slots__ = ("_items",)
-    _interned: dict[tuple[tuple[str, Any], ...], Settings] = {}
-    _lock = threading.Lock()
+    _interned: ClassVar[dict[tuple[tuple[str, Any], ...], Settings]] = {}
+    _lock: ClassVar[Any] = threading.Lock()
 
     _items: dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""Fixtures of the launch tests: a cache of their own, and a backend that records what it is given."""
+"""Fixtures of the launch tests: a cache of their own, and a backend that records launches."""
 
 from __future__ import annotations
 

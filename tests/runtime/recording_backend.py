@@ -1,4 +1,6 @@
-"""A backend for tests of launches: its one native kernel writes down the slots and the grid it was given."""
+"""A backend for tests of launches: its one native kernel writes down the slots and the grid it was
+given.
+"""
 
 from __future__ import annotations
 

@@ -68,7 +68,9 @@ def test_torch_both_ways() -> None:
     assert back.data_ptr() == t.data_ptr()
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8", "bool", "float8_e4m3fn", tl.float64])
+@pytest.mark.parametrize(
+    "dtype", ["float32", "bfloat16", "int8", "bool", "float8_e4m3fn", tl.float64]
+)
 def test_empty(dtype: Any) -> None:
     a = tegula.empty((3, 4), dtype)
     assert a.data_ptr() % 16 == 0
@@ -112,8 +114,6 @@ def test_wrong_arguments() -> None:
         tegula.empty((3, -1))
     with pytest.raises(ArgumentError, match="complex128"):
         tegula.asarray(np.zeros(3, complex))
-
-
 
 
 def test_copies_where_the_host_does_not_reach(monkeypatch: pytest.MonkeyPatch) -> None:

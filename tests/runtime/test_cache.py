@@ -1,4 +1,6 @@
-"""The disk cache: whole entries only, checked, bounded, layered, shared by many processes, and never in the way."""
+"""The disk cache: whole entries only, checked, bounded, layered, shared by many processes, and
+never in the way.
+"""
 
 from __future__ import annotations
 
@@ -212,7 +214,7 @@ def test_sixteen_processes_share_a_directory(cache_dir: Path) -> None:
         assert worker.returncode == 0, err
         hits += int(out)
     assert hits > 1000
-    assert [p for p in cache_dir.rglob("*.tmp")] == []
+    assert list(cache_dir.rglob("*.tmp")) == []
 
 
 KERNEL = textwrap.dedent(

@@ -20,7 +20,9 @@ from tegula.runtime import dispatch
 
 pytestmark = [
     pytest.mark.usefixtures("recording"),
-    pytest.mark.skipif(bool(dispatch.why_not()), reason=f"no dispatcher here: {dispatch.why_not()}"),
+    pytest.mark.skipif(
+        bool(dispatch.why_not()), reason=f"no dispatcher here: {dispatch.why_not()}"
+    ),
 ]
 
 N = 64
@@ -254,7 +256,7 @@ def test_constexpr_by_value_not_only_by_identity(slow: Any) -> None:
     assert seven[(1,)](*xs, 16, 3, BLOCK="ab5") is text
     pair = seven[(1,)](*xs, 16, 3, BLOCK=(1, 2.0))
     assert seven[(1,)](*xs, 16, 3, BLOCK=(1, 2)) is not pair
-    assert seven[(1,)](*xs, 16, 3, BLOCK=tuple([1, 2.0])) is pair
+    assert seven[(1,)](*xs, 16, 3, BLOCK=(len(xs) - 4, 2.0)) is pair
 
 
 def test_call_shapes_of_one_variant(slow: Any) -> None:

@@ -1,4 +1,6 @@
-"""Edits of helpers and captured globals are seen by the next launch, in this process and through the disk cache."""
+"""Edits of helpers and captured globals are seen by the next launch, in this process and through
+the disk cache.
+"""
 
 from __future__ import annotations
 

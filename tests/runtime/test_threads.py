@@ -1,4 +1,6 @@
-"""Launches from many threads: one compilation, right results, and no state that one thread leaves for another."""
+"""Launches from many threads: one compilation, right results, and no state that one thread leaves
+for another.
+"""
 
 from __future__ import annotations
 
@@ -76,9 +78,7 @@ def test_devices_of_threads_are_their_own(recording: ModuleType) -> None:
     def work(i: int) -> bool:
         name = names[i % 2]
         with tegula.use_device(name):
-            return all(
-                where[(1,)](x).request.context.backend.name == name for _ in range(100)
-            )
+            return all(where[(1,)](x).request.context.backend.name == name for _ in range(100))
 
     assert all(together(work, 4))
 

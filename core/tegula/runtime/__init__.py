@@ -1,1 +1,1 @@
-"""Running kernels: binding and specialising arguments, compiling on first use, launching, caching."""
+"""Running kernels: arguments are bound and specialised, code is compiled, cached and launched."""

@@ -1,8 +1,10 @@
-"""What a launch argument is: arrays of every library reduced to one record, scalars to type and value.
+"""What a launch argument is: arrays of every library reduced to one record, scalars to type and
+value.
 
-`describe` recognises arrays by what they offer, never by a library's name: numpy's own arrays, DLPack's exchange
-functions, `data_ptr()` and `dtype`, array interfaces, and `__dlpack__`. The record also says how the native dispatcher
-can check and read the next array of the same kind, where it can.
+`describe` recognises arrays by what they offer, never by a library's name: numpy's own arrays,
+DLPack's exchange functions, `data_ptr()` and `dtype`, array interfaces, and `__dlpack__`. The
+record also says how the native dispatcher can check and read the next array of the same kind, where
+it can.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from tegula.errors import ArgumentError, ArgumentValueError, nearest
 from tegula.ir import types as ir
 from tegula.runtime import dlpack
 from tegula.runtime.dispatch import check_numpy_layout
-from tegula.runtime.dispatch_code import (
+from tegula.runtime.dispatch_checks import (
     NUMPY_DESCR_KIND,
     NUMPY_DESCR_MASK,
     NUMPY_FLAGS_MASK,
@@ -32,7 +34,9 @@ _NUMPY_NAMES: dict[str, ir.DType] = {
     "float8_e4m3fn": ir.f8e4nv, "float8_e4m3fnuz": ir.f8e4b8, "float8_e4m3b11fnuz": ir.f8e4b15,
     "bool": ir.i1,
 }  # fmt: skip
-"""Names that numpy's plain kinds do not cover, in the spelling of numpy, ml_dtypes and array libraries."""
+"""Names that numpy's plain kinds do not cover, in the spelling of numpy, ml_dtypes and array
+libraries.
+"""
 
 _layout_known: bool | None = None
 
@@ -130,7 +134,7 @@ def describe(name: str, value: Any) -> Array | None:
     kind = type(value)
     if hasattr(kind, "__tegula_array__"):
         return _of_own(name, value)
-    exchange = _exchange_of(kind)
+    exchange = _exchange_of(kind)  # type: ignore[arg-type]
     if exchange is not None:
         return _of_exchange(name, value, exchange)
     if hasattr(value, "data_ptr") and hasattr(value, "dtype"):
@@ -159,8 +163,8 @@ def _of_numpy(name: str, array: np.ndarray) -> Array:
     dtype = dtype_of_numpy(array.dtype)
     if dtype is None:
         raise ArgumentError(
-            f"argument '{name}' is a numpy array of dtype {array.dtype}, which kernels do not have; "
-            "use a float, integer or bool dtype"
+            f"argument '{name}' is a numpy array of dtype {array.dtype}, which kernels do not "
+            "have; use a float, integer or bool dtype"
         )
     if not array.dtype.isnative:
         raise ArgumentError(
@@ -294,9 +298,12 @@ def _of_interface(name: str, value: Any, interface: Any, device_type: int) -> Ar
     if not numpy_dtype.isnative:
         raise ArgumentError(f"argument '{name}' has dtype {numpy_dtype.str} in foreign byte order")
     dtype = _checked(name, value, dtype_of_numpy(numpy_dtype), numpy_dtype)
-    device = (device_type, 0) if device_type == dlpack.HOST else _device_of(value) or (device_type, 0)
+    device = (device_type, 0)
+    if device_type != dlpack.HOST:
+        device = _device_of(value) or device
     return Array(
-        name, value, dtype, int(address), device, bool(readonly), shape, tuple(strides), keep=interface
+        name, value, dtype, int(address), device, bool(readonly), shape, tuple(strides),
+        keep=interface,
     )  # fmt: skip
 
 
@@ -324,4 +331,3 @@ def _checked(name: str, value: Any, dtype: ir.DType | None, given: Any) -> ir.DT
             f"have{nearest(str(given).rsplit('.', 1)[-1], ir.DTYPES)}"
         )
     return dtype
-

@@ -97,7 +97,9 @@ class DeviceArray:
         return self.place
 
     def __dlpack__(self, **_: Any) -> Any:
-        """A DLPack capsule that keeps the memory alive; the work on it must be done (see `synchronize`)."""
+        """A DLPack capsule that keeps the memory alive; the work on it must be done (see
+        `synchronize`).
+        """
         return dlpack.export(
             self, self._address, self.ir_dtype, self.place, self.shape, self.strides
         )
@@ -198,8 +200,8 @@ def empty(shape: int | tuple[int, ...], dtype: Any = "float32", device: Any = No
 def asarray(x: Any, device: Any = None, dtype: Any = None) -> DeviceArray:
     """`x` as an array on `device` (by default: where launches on it would run).
 
-    Takes numpy arrays, anything numpy makes an array of, and anything that launches take. Memory is shared where `x`
-    lies in memory that the device works on, and copied otherwise.
+    Takes numpy arrays, anything numpy makes an array of, and anything that launches take. Memory is
+    shared where `x` lies in memory that the device works on, and copied otherwise.
     """
     if isinstance(x, DeviceArray) and dtype is None:
         if device is None or _selection_for(device, []).id == x._selection.id:

@@ -1,9 +1,10 @@
 """The disk cache of compiled code.
 
-One file per entry, written to a temporary name and renamed, so readers in any number of processes see a whole entry or
-none. Every entry carries a checksum; one that does not match is deleted and made again. The directory is bounded: the
-entries used longest ago go first. A read-only directory may lie under the writable one. Where nothing can be written,
-entries live in memory until the process ends.
+One file per entry, written to a temporary name and renamed, so readers in any number of processes
+see a whole entry or none. Every entry carries a checksum; one that does not match is deleted and
+made again. The directory is bounded: the entries used longest ago go first. A read-only directory
+may lie under the writable one. Where nothing can be written, entries live in memory until the
+process ends.
 
     TEGULA_CACHE_DIR            the directory (default: the user's cache directory)
     TEGULA_CACHE_READONLY_DIR   looked at when the first has no entry; never written
@@ -206,7 +207,8 @@ def _limit() -> int:
 
 
 def _trim_sometimes(directory: Path, written: int) -> None:
-    """Look at the whole directory now and then: after a share of the bound was written, or by chance.
+    """Look at the whole directory now and then: after a share of the bound was written, or by
+    chance.
 
     The chance serves processes that store little and end; a scan is too dear for every store.
     """

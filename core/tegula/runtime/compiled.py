@@ -106,7 +106,7 @@ class CompiledKernel:
 
     @property
     def alias_pairs(self) -> list[tuple[int, int, bool]]:
-        """Slots that must not overlap for this variant to be right: (stored, loaded, same is fine)."""
+        """Slots that must not overlap in this variant: (stored, loaded, same address is fine)."""
         pairs = self.artifact.metadata.get("alias_pairs", ())
         return [(int(i), int(j), bool(same_ok)) for i, j, same_ok in pairs]
 
@@ -172,8 +172,8 @@ class CompiledKernel:
             _flatten(f"{i}", value, flat)
         if len(flat) != len(self.slot_types):
             raise ArgumentError(
-                f"compiled kernel `{self.name}` takes {len(self.slot_types)} runtime arguments, and "
-                f"{len(flat)} were given"
+                f"compiled kernel `{self.name}` takes {len(self.slot_types)} runtime arguments, "
+                f"and {len(flat)} were given"
             )
         return flat
 

@@ -1,4 +1,6 @@
-"""From a specialised kernel to an artifact: the cache, then frontend, passes and the backend's emitter."""
+"""From a specialised kernel to an artifact: the cache, then frontend, passes and the backend's
+emitter.
+"""
 
 from __future__ import annotations
 
@@ -128,7 +130,11 @@ def build_module(request: Request, timing: Timing) -> Module:
     try:
         with timing.stage("frontend"):
             module = compile_function(
-                request.fn, request.types, request.constants, request.attrs, context.options.to_json()
+                request.fn,
+                request.types,
+                request.constants,
+                request.attrs,
+                context.options.to_json(),
             )
     except CompilationError as error:
         _add_notes(request, error)

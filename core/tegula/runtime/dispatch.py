@@ -1,8 +1,9 @@
 """Turns a (kernel, grid) pair into a native callable.
 
-`launcher(table, grid, slow)` makes a built-in function object; calling it runs the dispatcher of `dispatch_code` over
-the kernel's table and, where nothing bound fits, `slow(*args, **kwargs)`. `available()` says whether this interpreter
-can: it needs llvmlite, a 64-bit little-endian build with a GIL, and the object layout the dispatcher was written for.
+`launcher(table, grid, slow)` makes a built-in function object; calling it runs the dispatcher of
+`dispatch_code` over the kernel's table and, where nothing bound fits, `slow(*args, **kwargs)`.
+`available()` says whether this interpreter can: it needs llvmlite, a 64-bit little-endian build
+with a GIL, and the object layout the dispatcher was written for.
 """
 
 from __future__ import annotations
@@ -162,7 +163,7 @@ def generation() -> int:
 def launcher(
     table: tables.Table, grid: tuple[int, int, int], slow: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """A built-in function that launches on `grid` whatever variant of `table` fits its arguments."""
+    """A built-in function that launches on `grid` the variant of `table` that fits."""
     n = native()
     assert n is not None
     record = bytes(tables.RecordStruct(table.address, *grid, 0))

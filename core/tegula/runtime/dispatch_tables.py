@@ -1,9 +1,10 @@
 """Memory layout of the launch tables that the native dispatcher walks.
 
-A kernel owns one `Table`: the variants bound so far, in the order in which they are tried. A `Variant` is one compiled
-kernel seen through one shape of call (how many positional arguments, which keywords), with one `Entry` per thing to
-check or to pack. Python writes the tables, the dispatcher (`dispatch_code`) only reads them; the field offsets of its
-code are derived from these declarations.
+A kernel owns one `Table`: the variants bound so far, in the order in which they are tried. A
+`Variant` is one compiled kernel seen through one shape of call (how many positional arguments,
+which keywords), with one `Entry` per thing to check or to pack. Python writes the tables, the
+dispatcher (`dispatch_code`) only reads them; the field offsets of its code are derived from these
+declarations.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ class Kind(IntEnum):
     """What an entry checks and how its value gets into a slot."""
 
     NUMPY = 0  # numpy array: type, dtype, flags, alignment -> address
-    DLPACK = 1  # anything with a DLPack exchange function: type, dtype, device, alignment -> address
+    DLPACK = (
+        1  # anything with a DLPack exchange function: type, dtype, device, alignment -> address
+    )
     DATA_PTR = 2  # an object's data_ptr() -> address
     INT = 3  # Python int in [lo, hi]
     UINT64 = 4  # Python int in [2^63, 2^64)
@@ -216,8 +219,8 @@ class Variant:
 class Table:
     """The variants of one kernel.
 
-    Changes happen under the GIL, which the dispatcher holds while it reads. The newest variants are tried first, those
-    that check for aliases before those that need not.
+    Changes happen under the GIL, which the dispatcher holds while it reads. The newest variants are
+    tried first, those that check for aliases before those that need not.
     """
 
     def __init__(self, shared: SharedStruct) -> None:

@@ -1,4 +1,6 @@
-"""DLPack in both directions, without a library: reading other people's tensors and exporting our own arrays."""
+"""DLPack in both directions, without a library: reading other people's tensors and exporting our
+own arrays.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ from tegula.runtime.dispatch_tables import DLTensorStruct
 
 HOST = 1
 DEVICE_NAMES = {
-    1: "cpu", 2: "cuda", 3: "cuda_host", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 11: "rocm_host",
-    12: "ext", 13: "cuda_managed", 14: "oneapi", 15: "webgpu", 16: "hexagon",
+    1: "cpu", 2: "cuda", 3: "cuda_host", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm",
+    11: "rocm_host", 12: "ext", 13: "cuda_managed", 14: "oneapi", 15: "webgpu", 16: "hexagon",
 }  # fmt: skip
 """DLPack's device types, for messages."""
 
@@ -170,7 +172,13 @@ def export(
     steps = (ctypes.c_int64 * max(1, n))(*(s // dtype.itemsize for s in strides))
     managed = _Managed()
     managed.tensor = DLTensorStruct(
-        address, packed_device(device), n, packed, ctypes.addressof(dims), ctypes.addressof(steps), 0
+        address,
+        packed_device(device),
+        n,
+        packed,
+        ctypes.addressof(dims),
+        ctypes.addressof(steps),
+        0,
     )
     managed.deleter = ctypes.cast(_delete_managed, ctypes.c_void_p).value
     key = ctypes.addressof(managed)

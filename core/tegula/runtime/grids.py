@@ -21,8 +21,8 @@ def normalize(kernel: str, grid: Any) -> Grid:
             dims = [operator.index(grid)]
         except TypeError:
             raise GridTypeError(
-                f"the grid of kernel `{kernel}` is {grid!r}; it has to be an int, a tuple of one to "
-                "three ints, or a function that returns one"
+                f"the grid of kernel `{kernel}` is {grid!r}; it has to be an int, a tuple of one "
+                "to three ints, or a function that returns one"
             ) from None
     if not 1 <= len(dims) <= 3:
         raise GridError(

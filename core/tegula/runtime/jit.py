@@ -29,13 +29,14 @@ Names = Iterable[str | int]
 
 
 class JITFunction(DeviceFunction):
-    """A kernel, or a function that kernels call: compiled when launched, once per kind of arguments.
+    """A kernel, or a function that kernels call: compiled when launched, once per kind of
+    arguments.
 
         kernel[grid](*args, **options)
 
-    `grid` is one to three counts of programs, or a function that gets the arguments as a dictionary and returns
-    them. Keywords that are no parameters are options of the backend, and `device=`. The launch returns the
-    `CompiledKernel`.
+    `grid` is one to three counts of programs, or a function that gets the arguments as a dictionary
+    and returns them. Keywords that are no parameters are options of the backend, and `device=`. The
+    launch returns the `CompiledKernel`.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class JITFunction(DeviceFunction):
     # -- what is known without compiling
 
     @functools.cached_property
-    def params(self) -> tuple[KernelParam, ...]:  # type: ignore[override]
+    def params(self) -> tuple[KernelParam, ...]:
         """The parameters, with how far each is specialised."""
         return kernel_params(
             self.fn.__name__,
@@ -205,13 +206,14 @@ class JITFunction(DeviceFunction):
         return self[grid](*args, **kwargs)
 
     def warmup(self, *args: Any, grid: Any = (1,), **kwargs: Any) -> CompiledKernel:
-        """Compile for these arguments without launching. A dtype stands for an array of that type."""
+        """Compile for these arguments, launch nothing. A dtype stands for an array of it."""
         from tegula.runtime.mock import mock_arguments
 
         if not callable(grid):
             grids.normalize(self.fn.__name__, grid)
         mocked, named = mock_arguments(self.params, args, kwargs)
-        return self._variants.prepare(mocked, named).compiled  # type: ignore[no-any-return]
+        compiled: CompiledKernel = self._variants.prepare(mocked, named).compiled
+        return compiled
 
     def add_pre_run_hook(self, hook: Callable[..., Any]) -> None:
         """Call `hook(*args, **kwargs)` before every launch; launches then go through Python."""
@@ -279,9 +281,10 @@ def jit(
 def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Make a kernel of a Python function: `@tegula.jit`, or `@tegula.jit(debug=True)` with options.
 
-    version: anything; part of the cache key. repr: a function that names a specialisation. launch_metadata: a function
-    that profilers call. do_not_specialize, do_not_specialize_on_alignment: parameters, by name or number, for which one
-    compilation serves all values, or all alignments. debug: keep device assertions. noinline: stay a call.
+    version: anything; part of the cache key. repr: a function that names a specialisation.
+    launch_metadata: a function that profilers call. do_not_specialize,
+    do_not_specialize_on_alignment: parameters, by name or number, for which one compilation serves
+    all values, or all alignments. debug: keep device assertions. noinline: stay a call.
     """
     given = {name: value for name, value in options.items() if value is not None}
     known = inspect.signature(JITFunction.__init__).parameters

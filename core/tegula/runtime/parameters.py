@@ -1,4 +1,4 @@
-"""Parameters of a kernel as the launch sees them: the declaration, and how far values specialise."""
+"""Parameters of a kernel as a launch sees them: the declaration, and what specialises."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class KernelParam(Param):
 
     @functools.cached_property
     def annotation_type(self) -> Type | None:
-        """The IR type the annotation fixes. Plain `int` says nothing about width and fixes nothing."""
+        """The IR type the annotation fixes. Plain `int` names no width and fixes nothing."""
         annotation: Any = self.annotation
         if isinstance(annotation, str):
             annotation = annotation.strip("\"'")  # a string, once more under deferred annotations
@@ -33,8 +33,8 @@ class KernelParam(Param):
             return None
         from tegula.language.dtypes import type_of_annotation
 
-        if isinstance(annotation, type):
-            annotation = {float: "fp32", bool: "int1"}.get(annotation, annotation)
+        if annotation is float or annotation is bool:
+            annotation = "fp32" if annotation is float else "int1"
         return type_of_annotation(annotation)
 
     @functools.cached_property

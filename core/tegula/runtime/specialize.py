@@ -1,17 +1,18 @@
 """From bound arguments to what a kernel is compiled for.
 
-Every argument becomes a *leaf* or, for tuples, a tree of leaves: a pointer to a dtype, a scalar of a dtype, or a
-constant. The rules are the language's:
+Every argument becomes a *leaf* or, for tuples, a tree of leaves: a pointer to a dtype, a scalar of
+a dtype, or a constant. The rules are the language's:
 
     int            1 is a constant; else i32, i64 or u64 by its value, and whether 16 divides it
     bool, float    i1, f32 (as numpy's float64 scalars too: they are Python floats); never by value
     numpy scalar   its own dtype; ints of 32 and 64 bits by value, as Python's
-    array          pointer to its dtype, const if it is read-only, and whether 16 divides its address
+    array          pointer to its dtype, const if read-only, and whether 16 divides its address
     None, a kernel function, a dtype, anything annotated constexpr: a constant
     tuple          member by member
 
-An annotation that names a type fixes it: the value has to fit, and 1 is no constant. `do_not_specialize` turns off
-everything that depends on a value, `do_not_specialize_on_alignment` divisibility alone.
+An annotation that names a type fixes it: the value has to fit, and 1 is no constant.
+`do_not_specialize` turns off everything that depends on a value, `do_not_specialize_on_alignment`
+divisibility alone.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class Specializer:
     def __init__(self) -> None:
         self.out = Specialized()
 
-    def add(self, param: KernelParam, value: Any, source: int, parent: int = FROM_ARGUMENTS) -> None:
+    def add(self, param: KernelParam, value: Any, source: int, parent: int) -> None:
         """Specialise the argument of one parameter, which the dispatcher finds at `source`."""
         out = self.out
         if param.is_constexpr:
@@ -116,7 +117,8 @@ class Specializer:
             return self._as_constant(path, value, value, source, parent)
         raise ArgumentError(
             f"argument '{path}' is of type {kind.__module__}.{kind.__qualname__}, which a kernel "
-            f"cannot take; it takes arrays, numbers, None and tuples of these{_remedy(param, value)}"
+            "cannot take; it takes arrays, numbers, None and tuples of these"
+            f"{_remedy(param, value)}"
         )
 
     def _tuple(
@@ -138,10 +140,12 @@ class Specializer:
 
     def _as_constant(
         self, path: str, constant: Any, value: Any, source: int, parent: int
-    ) -> None:
+    ) -> ArgType:
+        """Add a constant; the result is what stands for its type."""
         self.out.constants[path] = constant
         self.out.key.append(("=", constant_identity(constant)))
         self._constant(value, source, parent)
+        return None
 
     def _runtime(self, path: str, kind: ir.Type, value: Any, divisible: bool | None) -> None:
         out = self.out
@@ -192,7 +196,7 @@ class Specializer:
         if not isinstance(fixed, ir.Pointer):
             raise ArgumentError(
                 f"argument '{path}' is an array, and the parameter is annotated as the number "
-                f"{fixed}; pass a number, or annotate it \"*{fixed}\""
+                f'{fixed}; pass a number, or annotate it "*{fixed}"'
             )
         if fixed.elem.itemsize != array.dtype.itemsize:
             raise ArgumentError(
@@ -205,7 +209,7 @@ class Specializer:
 
     def _scalar(
         self, param: KernelParam, path: str, value: Any, source: int, parent: int
-    ) -> ir.Type | None:
+    ) -> ArgType:
         fixed = param.annotation_type
         if isinstance(fixed, ir.Pointer):
             raise ArgumentError(
@@ -220,15 +224,14 @@ class Specializer:
             return ir.i1
         if isinstance(value, float):
             self._runtime(path, ir.f32, float(value), None)
-            self._place(Entry(Kind.FLOAT, type=type(value), flags=Flag.NARROW), value, source, parent)
+            entry = Entry(Kind.FLOAT, type=type(value), flags=Flag.NARROW)
+            self._place(entry, value, source, parent)
             return ir.f32
         if isinstance(value, np.generic):
             return self._numpy_scalar(param, path, value, source, parent)
         return self._int(param, path, value, source, parent)
 
-    def _int(
-        self, param: KernelParam, path: str, value: int, source: int, parent: int
-    ) -> ir.Type | None:
+    def _int(self, param: KernelParam, path: str, value: int, source: int, parent: int) -> ArgType:
         if value == 1 and param.specialize_value:
             return self._as_constant(path, 1, value, source, parent)
         kind, (low, high) = _int_class(path, value)
@@ -250,7 +253,7 @@ class Specializer:
             self._place(Entry(Kind.FLOAT, type=float, flags=flags), value, source, parent)
             self.out.native &= native
             return fixed
-        if isinstance(value, float) or (isinstance(value, np.generic) and value.dtype.kind not in "iub"):
+        if not isinstance(value, int | np.integer | np.bool_):
             raise ArgumentError(
                 f"argument '{path}' is {value!r}, and the parameter is annotated as the integer "
                 f"{fixed}; pass int({path}) if that is meant"
@@ -277,11 +280,12 @@ class Specializer:
 
     def _numpy_scalar(
         self, param: KernelParam, path: str, value: np.generic, source: int, parent: int
-    ) -> ir.Type | None:
+    ) -> ArgType:
         kind = arguments.dtype_of_numpy(value.dtype)
         if kind is None:
             raise ArgumentError(
-                f"argument '{path}' is a numpy scalar of dtype {value.dtype}, which kernels do not have"
+                f"argument '{path}' is a numpy scalar of dtype {value.dtype}, which kernels do "
+                "not have"
             )
         entry = Entry(Kind.SCALAR, type=type(value), width=kind.itemsize)
         divisible = None
@@ -350,7 +354,12 @@ def _int_flags(divisible: bool | None, *, not_one: bool) -> int:
 
 
 def _int_entry(
-    kind: ir.DType, low: int, high: int, divisible: bool | None, param: KernelParam, ones: bool = False
+    kind: ir.DType,
+    low: int,
+    high: int,
+    divisible: bool | None,
+    param: KernelParam,
+    ones: bool = False,
 ) -> Entry:
     flags = _int_flags(divisible, not_one=param.specialize_value and not ones)
     if low > INT64[1]:

@@ -5,7 +5,8 @@ A stage that has its result as text, or can print it, offers it:
     from tegula.runtime import stages
     stages.record("llir", text)                     # or a function that makes the text
 
-Nothing happens unless a recording is active: `TEGULA_DUMP`, `TEGULA_DEBUG`, or somebody looking at `compiled.asm`.
+Nothing happens unless a recording is active: `TEGULA_DUMP`, `TEGULA_DEBUG`, or somebody looking at
+`compiled.asm`.
 """
 
 from __future__ import annotations

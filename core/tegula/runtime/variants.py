@@ -98,8 +98,8 @@ class Variants:
     def _unknown(self, name: str, known: frozenset[str], selection: Selection) -> None:
         candidates = [*self.kernel.arg_names, *sorted(known), "device"]
         raise OptionError(
-            f"kernel `{self.kernel.fn.__name__}` got the keyword '{name}', which is neither one of its "
-            f"parameters ({', '.join(self.kernel.arg_names)}) nor an option of backend "
+            f"kernel `{self.kernel.fn.__name__}` got the keyword '{name}', which is neither one of "
+            f"its parameters ({', '.join(self.kernel.arg_names)}) nor an option of backend "
             f"'{selection.backend.name}' ({', '.join(sorted(known))}){nearest(name, candidates)}"
         )
 
@@ -193,7 +193,8 @@ class Variants:
 def _guards(entries: Iterable[tuple[Any, tuple[str, ...], Any]]) -> Iterator[Entry]:
     """Native checks that captured names mean what they meant; each is one dictionary lookup.
 
-    Variables of enclosing functions are not looked at again, and the language itself does not change.
+    Variables of enclosing functions are not looked at again, and the language itself does not
+    change.
     """
     for names, path, value in entries:
         if dict.__contains__(names, path[0]) or path[0] not in names.module:
@@ -265,7 +266,9 @@ def _stream(specialized: Specialized) -> tuple[int, int]:
 
 
 def _overlap(specialized: Specialized, pairs: Pairs) -> bool:
-    """Whether one of the pairs is not as the fast variant needs it; unknown extents count as overlapping."""
+    """Whether one of the pairs is not as the fast variant needs it; unknown extents count as
+    overlapping.
+    """
     for i, j, same_ok in pairs:
         a, b = specialized.values[i], specialized.values[j]
         first, second = a.extent(), b.extent()
