@@ -13,6 +13,9 @@ from tegula.ir.core import Value
 from .coefficients import LN2_PARTS, LOG, LOG2, LOG2E_PARTS
 from .emitter import Emitter
 
+# The first float above 1/√2. Were it below, log2 would cancel in the last place of 1/2.
+_LEAST = {"f32": float.fromhex("0x1.6a09e8p-1"), "f64": float.fromhex("0x1.6a09e667f3bcdp-1")}
+
 
 def log(e: Emitter, x: Value) -> Value:
     """Natural logarithm."""
@@ -53,7 +56,7 @@ def _split(e: Emitter, x: Value) -> tuple[Value, Value]:
     tiny = e.lt(x, e.f(2.0 ** (1 - e.bias)))
     x = e.select(tiny, e.mul(x, e.f(2.0**e.mantissa)), x)
     # Counted from 1/√2, the exponent field is k + bias and the rest is m - 1/√2.
-    start = _bits(e, math.sqrt(0.5))
+    start = _bits(e, _LEAST[e.elem.name])
     bits = e.add(e.as_uint(x), e.u((e.bias << e.mantissa) - start))
     m = e.as_float(e.add(e.and_(bits, e.u((1 << e.mantissa) - 1)), e.u(start)))
     # An integer below 2**mantissa put into the low bits of that float is added to it.
