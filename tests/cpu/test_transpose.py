@@ -24,7 +24,7 @@ def test_transpose_moves_every_element_and_nothing_else(bits: int, target: Targe
     dtype = np.dtype(f"u{bits // 8}")
     rng = np.random.default_rng(bits)
     for rows, cols in SIZES:
-        plan = emit_transpose(rows, cols, bits, targets.vector_target(target))
+        plan = emit_transpose(rows, cols, f"i{bits}", targets.vector_target(target))
         lds, ldd = cols + 3, rows + 5
         text = "\n".join(plan.declares) + "\n" + plan.text
         call = plan.call("%s", lds, "%d", ldd)
@@ -40,7 +40,7 @@ def test_transpose_moves_every_element_and_nothing_else(bits: int, target: Targe
 
 def test_transpose_at_the_end_of_a_page_touches_nothing_behind_it() -> None:
     target = runnable_targets()[0]
-    plan = emit_transpose(19, 21, 32, targets.vector_target(target))
+    plan = emit_transpose(19, 21, "f32", targets.vector_target(target))
     text = "\n".join(plan.declares) + "\n" + plan.text
     text += f"define void @entry(ptr %s, ptr %d) {{\n{plan.call('%s', 21, '%d', 19)}\nret void\n}}"
     function = compile_for(target, text, "entry", 2)
@@ -71,7 +71,7 @@ def test_blocks_fit_the_registers() -> None:
 def test_code_does_not_grow_with_the_tile() -> None:
     target = targets.vector_target(targets.resolve("x86-64-v4"))
     lengths = [
-        len(emit_transpose(rows, cols, 32, target).text.splitlines())
+        len(emit_transpose(rows, cols, "bf16", target).text.splitlines())
         for rows, cols in itertools.product((64, 512), repeat=2)
     ]
     assert len(set(lengths)) == 1

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from tegula.codegen.loops.vector import VectorTarget
+from tegula.ir.types import DTYPES
 
 _LANE_BITS = 128
 
@@ -41,11 +42,13 @@ def block_size(bits: int, target: VectorTarget) -> int:
 
 
 @lru_cache(maxsize=256)
-def emit_transpose(rows: int, cols: int, bits: int, target: VectorTarget) -> Transpose:
-    """A function that transposes a tile of `rows` by `cols` elements of `bits` bits.
+def emit_transpose(rows: int, cols: int, elem: str, target: VectorTarget) -> Transpose:
+    """A function that transposes a tile of `rows` by `cols` elements of the dtype called `elem`.
 
-    It reads and writes nothing outside the tile.  Source and destination must not overlap.
+    It reads and writes nothing outside the tile.  Source and destination must not overlap.  Only
+    the size of the elements matters: equal sizes give one function.
     """
+    bits = DTYPES[elem].itemsize * 8
     writer = _Writer(rows, cols, bits, target)
     text = writer.function()
     return Transpose(writer.name, tuple(sorted(writer.declares)), text)
