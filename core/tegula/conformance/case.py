@@ -141,9 +141,7 @@ class Sketch:
         self.args.append(made)
         return self._param(Pointer(dtype, "global", not made.writable), name)
 
-    def out(
-        self, name: str, dtype: DType, expected: Any, rule: Rule = EXACT, **more: Any
-    ) -> Value:
+    def out(self, name: str, dtype: DType, expected: Any, rule: Rule = EXACT, **more: Any) -> Value:
         """A buffer that the kernel writes, filled with junk first, and what it has to hold."""
         expected = np.ascontiguousarray(np.asarray(expected)).reshape(-1)
         if expected.dtype != storage(dtype):

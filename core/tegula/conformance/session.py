@@ -105,9 +105,7 @@ def enter(
     slots = b"".join(slot(t, value) for t, value in zip(params, values, strict=True))
     raw = ctypes.create_string_buffer(slots, max(8, len(slots)))
     native = _NATIVE(kernel.launch_address)
-    code = native(
-        kernel.handle, ctypes.addressof(raw), len(params), *launch.grid, stream or None
-    )
+    code = native(kernel.handle, ctypes.addressof(raw), len(params), *launch.grid, stream or None)
     if code:
         error = getattr(kernel, "error", None)
         raise error(code) if error is not None else KernelError(kernel.error_text(code))
