@@ -19,6 +19,9 @@ from tegula.ir.ops import OPS
 from .rules import Replacement, Rules
 from .sweep import Sweep
 
+MAX_NESTING = 32
+"""How many rules may build ops for each other before the ops are left as they are."""
+
 
 class TraceEntry(NamedTuple):
     """One application of a rule."""
@@ -42,6 +45,7 @@ class Rewriter(Sweep, Builder):
         self.rules = rules
         self.budget = budget
         self.applied = 0
+        self.nesting = 0
         self.trace = trace
         self.counters: dict[Value, Op] = {}  # counter of a loop being visited -> the loop
         self.facts: dict[Any, Any] = {}  # what rules remember of values, for this sweep
@@ -99,9 +103,12 @@ class Rewriter(Sweep, Builder):
 
     def put(self, op: Op) -> Sequence[Value]:
         """Put out a new op, or what the rules make of it; returns the values of its results."""
-        loc = self.loc
-        replaced = self.simplified(op)
-        self.loc = loc
+        loc, replaced = self.loc, None
+        if self.nesting < MAX_NESTING:  # deeper ones wait for the next sweep
+            self.nesting += 1
+            replaced = self.simplified(op)
+            self.nesting -= 1
+            self.loc = loc
         if replaced is not None:
             return replaced
         self.out.append(op)

@@ -43,7 +43,7 @@ def if_chooses_values(op: Op, b: Rewriter) -> tuple[Value, ...] | None:
 
 @control.rule("if")
 def if_yields_same(op: Op, b: Rewriter) -> tuple[Value, ...] | None:
-    """if c then (A; yield x) else (B; yield x) gives x, where x comes from outside"""
+    """if c then (A; yield x) else (B; yield x) == x in value, where x comes from outside"""
     then, other = op.regions
     pairs = list(zip(then.terminator.operands, other.terminator.operands))
     same = [x is y for x, y in pairs]

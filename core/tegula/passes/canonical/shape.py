@@ -57,6 +57,15 @@ def reshape_of_expand_dims(op: Op, b: Rewriter) -> Value | None:
     return None if inner is None else b.reshape(inner.operands[0], shape=op.attrs["shape"])
 
 
+@shape.rule("expand_dims")
+def expand_dims_of_reshape(op: Op, b: Rewriter) -> Value | None:
+    """expand_dims(reshape(x)) == reshape(x)"""
+    inner = made_by(op.operands[0], "reshape")
+    if inner is None:
+        return None
+    return b.reshape(inner.operands[0], shape=shape_of(op.results[0].type))
+
+
 @shape.rule("reshape")
 def reshape_adds_one(op: Op, b: Rewriter) -> Value | None:
     """reshape(x) == expand_dims(x) where one dimension of size 1 is new"""
