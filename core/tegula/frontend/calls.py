@@ -8,7 +8,7 @@ import ast
 import inspect
 from collections.abc import Callable, Sequence
 from types import BuiltinFunctionType, BuiltinMethodType, FunctionType, MethodType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tegula.errors import CompilationError
 from tegula.ir.types import DType, f32, i32
@@ -30,21 +30,19 @@ from tegula.language.values import (
 )
 
 from .diagnostics import LanguageError, Unsupported
+from .expressions import Expressions
 from .function import EMPTY, DeviceFunction, unwrap
 from .globals import PythonFunction
 from .structure import build, handles, require_constant, types_of
-
-if TYPE_CHECKING:
-    from .visitor import Visitor
 
 RUNTIME = (tensor, tensor_descriptor)
 Arguments = tuple[list[Any], dict[str, Any]]
 
 
-class Calls:
-    """Mixin of `Visitor`."""
+class Calls(Expressions):
+    """Layer of the visitor: calls."""
 
-    def visit_call(self: Visitor, node: ast.Call) -> Any:
+    def visit_call(self, node: ast.Call) -> Any:
         function = self.visit(node.func)
         args = list(self.elements(node.args))
         named = {}
@@ -55,9 +53,7 @@ class Calls:
         self.locate(node)
         return self.call(function, args, named, node)
 
-    def call(
-        self: Visitor, function: Any, args: list[Any], named: dict[str, Any], node: ast.AST
-    ) -> Any:
+    def call(self, function: Any, args: list[Any], named: dict[str, Any], node: ast.AST) -> Any:
         """Call any value that can be called."""
         if isinstance(function, BoundMethod):
             args = [function.self, *args]
@@ -71,9 +67,7 @@ class Calls:
             return self.call_device(device, args, named, node)
         return self.call_python(function, args, named)
 
-    def call_builtin(
-        self: Visitor, function: Builtin, args: list[Any], named: dict[str, Any]
-    ) -> Any:
+    def call_builtin(self, function: Builtin, args: list[Any], named: dict[str, Any]) -> Any:
         try:
             return function.emit(self.s, *args, **named)
         except TypeError as error:
@@ -91,7 +85,7 @@ class Calls:
                 ) from None
             raise error
 
-    def call_python(self: Visitor, function: Any, args: list[Any], named: dict[str, Any]) -> Any:
+    def call_python(self, function: Any, args: list[Any], named: dict[str, Any]) -> Any:
         """Compile-time calls: classes, constexpr functions, Python's math, methods of constants."""
         name = getattr(function, "__name__", repr(function))
         if function is constexpr:
@@ -133,7 +127,7 @@ class Calls:
     # ---- device functions
 
     def call_device(
-        self: Visitor,
+        self,
         function: DeviceFunction,
         args: list[Any],
         named: dict[str, Any],
@@ -158,7 +152,7 @@ class Calls:
         )
         return build(special.result, iter(results))
 
-    def inline_call(self: Visitor, function: Any, args: Sequence[Any], what: str) -> Any:
+    def inline_call(self, function: Any, args: Sequence[Any], what: str) -> Any:
         """Compile a function's body at this place; for the small functions that reduce and scan
         take.
         """
@@ -241,7 +235,7 @@ def _has_runtime(value: Any) -> bool:
 
 
 def _constant_only(f: Callable[..., Any]) -> Callable[[Any, list[Any], dict[str, Any]], Any]:
-    def call(visitor: Visitor, args: list[Any], named: dict[str, Any]) -> Any:
+    def call(visitor: Calls, args: list[Any], named: dict[str, Any]) -> Any:
         for value in (*args, *named.values()):
             if _has_runtime(value):
                 raise LanguageError(
@@ -253,7 +247,7 @@ def _constant_only(f: Callable[..., Any]) -> Callable[[Any, list[Any], dict[str,
 
 
 def _sequences(f: Callable[..., Any]) -> Callable[[Any, list[Any], dict[str, Any]], Any]:
-    def call(visitor: Visitor, args: list[Any], named: dict[str, Any]) -> Any:
+    def call(visitor: Calls, args: list[Any], named: dict[str, Any]) -> Any:
         what = f"Python's {f.__name__}"
         rows = [visitor.sequence(a, what) if not isinstance(a, int) else a for a in args]
         return tuple(f(*rows, **named))
@@ -262,7 +256,7 @@ def _sequences(f: Callable[..., Any]) -> Callable[[Any, list[Any], dict[str, Any
 
 
 def _convert(kind: type, to: Any) -> Callable[[Any, list[Any], dict[str, Any]], Any]:
-    def call(visitor: Visitor, args: list[Any], named: dict[str, Any]) -> Any:
+    def call(visitor: Calls, args: list[Any], named: dict[str, Any]) -> Any:
         if len(args) != 1 or named or not isinstance(args[0], tensor):
             return _constant_only(kind)(visitor, args, named)
         x = args[0]
@@ -275,17 +269,17 @@ def _convert(kind: type, to: Any) -> Callable[[Any, list[Any], dict[str, Any]], 
     return call
 
 
-def _print(visitor: Visitor, args: list[Any], named: dict[str, Any]) -> None:
+def _print(visitor: Calls, args: list[Any], named: dict[str, Any]) -> None:
     prefix = ""
     if args and isinstance(args[0], str):
         prefix, args = args[0], args[1:]
     device_print.emit(visitor.s, prefix, *args, **named)  # type: ignore[attr-defined]
 
 
-def _isinstance(visitor: Visitor, args: list[Any], named: dict[str, Any]) -> bool:
+def _isinstance(visitor: Calls, args: list[Any], named: dict[str, Any]) -> bool:
     value, classes = args
     classes = classes if isinstance(classes, tuple) else (classes,)
-    plain = tuple(
+    plain: Any = tuple(
         _TYPES.get(c.__name__, c) if isinstance(c, PythonFunction) else c for c in classes
     )
     if constexpr in plain and not _has_runtime(value):
@@ -304,7 +298,7 @@ _TYPES = {
 }
 
 
-def _hasattr(visitor: Visitor, args: list[Any], named: dict[str, Any]) -> bool:
+def _hasattr(visitor: Calls, args: list[Any], named: dict[str, Any]) -> bool:
     value, name = args
     if isinstance(value, tensor):
         return name in TENSOR_PROPERTIES or name in TENSOR_METHODS or name == "T"
@@ -313,13 +307,13 @@ def _hasattr(visitor: Visitor, args: list[Any], named: dict[str, Any]) -> bool:
     return hasattr(value, name)
 
 
-def _getattr(visitor: Visitor, args: list[Any], named: dict[str, Any]) -> Any:
+def _getattr(visitor: Calls, args: list[Any], named: dict[str, Any]) -> Any:
     if len(args) == 3 and not _hasattr(visitor, args[:2], {}):
         return args[2]
     return visitor.attribute(args[0], args[1], visitor.source.tree)
 
 
-def _len(visitor: Visitor, args: list[Any], named: dict[str, Any]) -> int:
+def _len(visitor: Calls, args: list[Any], named: dict[str, Any]) -> int:
     (value,) = args
     if isinstance(value, tensor):
         if not value.ir_shape:
@@ -329,7 +323,7 @@ def _len(visitor: Visitor, args: list[Any], named: dict[str, Any]) -> int:
 
 
 def _extreme(name: str) -> Callable[[Any, list[Any], dict[str, Any]], Any]:
-    def call(visitor: Visitor, args: list[Any], named: dict[str, Any]) -> Any:
+    def call(visitor: Calls, args: list[Any], named: dict[str, Any]) -> Any:
         if named:
             raise LanguageError(f"Python's {name} takes no options in kernels")
         return builtin_extreme(visitor.s, name, tuple(args))
@@ -337,12 +331,12 @@ def _extreme(name: str) -> Callable[[Any, list[Any], dict[str, Any]], Any]:
     return call
 
 
-def _abs(visitor: Visitor, args: list[Any], named: dict[str, Any]) -> Any:
+def _abs(visitor: Calls, args: list[Any], named: dict[str, Any]) -> Any:
     (x,) = args
     return abs(x) if is_number(x) else absolute.emit(visitor.s, x)  # type: ignore[attr-defined]
 
 
-def _sum(visitor: Visitor, args: list[Any], named: dict[str, Any]) -> Any:
+def _sum(visitor: Calls, args: list[Any], named: dict[str, Any]) -> Any:
     if args and isinstance(args[0], tensor):
         raise LanguageError(
             "Python's sum adds up a tuple", "to reduce a tile write tl.sum(x, axis=0)"
@@ -354,13 +348,13 @@ def _sum(visitor: Visitor, args: list[Any], named: dict[str, Any]) -> Any:
     return total
 
 
-def _type(visitor: Visitor, args: list[Any], named: dict[str, Any]) -> Any:
+def _type(visitor: Calls, args: list[Any], named: dict[str, Any]) -> Any:
     if len(args) == 1 and not isinstance(args[0], RUNTIME):
         return type(args[0])
     raise LanguageError("Python's type does not tell tensors apart", "look at x.dtype and x.shape")
 
 
-def _tuple(visitor: Visitor, args: list[Any], named: dict[str, Any]) -> tuple[Any, ...]:
+def _tuple(visitor: Calls, args: list[Any], named: dict[str, Any]) -> tuple[Any, ...]:
     return visitor.sequence(args[0], "tuple") if args else ()
 
 

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tegula.ir.core import Block, Value
 from tegula.ir.types import DType, i1
 from tegula.language.values import condition_spec, describe, is_number, range_spec, tensor
 
+from .calls import Calls
 from .diagnostics import LanguageError, Unsupported
 from .promotion import promote_integers, type_of_number
 from .state import Bind, Poison, Returned
@@ -37,24 +38,21 @@ from .structure import (
     widen,
 )
 
-if TYPE_CHECKING:
-    from .visitor import Visitor
-
 MAX_UNROLL = 100_000
 MAX_COPIES = 64
 UNSET = Poison("this variable has no value", "give it one first")
 
 
-class Control:
-    """Mixin of `Visitor`."""
+class Control(Calls):
+    """Layer of the visitor: branches and loops."""
 
     # ---- branches
 
-    def visit_if(self: Visitor, node: ast.If, todo: list[Any]) -> Returned | None:
+    def visit_if(self, node: ast.If, todo: list[Any]) -> Returned | None:
         self.locate(node)
         cond = self.visit(node.test)
         if not isinstance(cond, tensor):
-            todo[:0] = node.body if cond else node.orelse
+            todo.extend(reversed(node.body if cond else node.orelse))
             return None
         self.locate(node)
         flag = self.scalar_condition(cond, "`if`")
@@ -86,13 +84,11 @@ class Control:
             self.env[name] = build(spec, out)
         return None
 
-    def visit_nested_return(self: Visitor, node: Any) -> None:
+    def visit_nested_return(self, node: Any) -> None:
         """Point at a return that a loop forbids."""
         self.run([node])
 
-    def branch(
-        self: Visitor, body: list[ast.stmt], env: dict[str, Any]
-    ) -> tuple[Block, dict[str, Any]]:
+    def branch(self, body: list[ast.stmt], env: dict[str, Any]) -> tuple[Block, dict[str, Any]]:
         """Compile a branch into a block of its own, on a copy of the variables."""
         block = Block()
         self.env = dict(env)
@@ -100,11 +96,11 @@ class Control:
             self.run(body)
         return block, self.env
 
-    def close(self: Visitor, block: Block, values: list[Value]) -> None:
+    def close(self, block: Block, values: list[Value]) -> None:
         with self.b.at(block):
             self.b.create("yield", values)
 
-    def merge(self: Visitor, node: ast.If, name: str, a: Any, b: Any) -> Spec | None:
+    def merge(self, node: ast.If, name: str, a: Any, b: Any) -> Spec | None:
         """How an `if` hands on a variable; None if there is nothing to hand on (the variable is
         then set here).
         """
@@ -133,9 +129,7 @@ class Control:
             return None
         return spec
 
-    def choose(
-        self: Visitor, flag: tensor, then: Callable[[], Any], other: Callable[[], Any]
-    ) -> Any:
+    def choose(self, flag: tensor, then: Callable[[], Any], other: Callable[[], Any]) -> Any:
         """A conditional expression on a runtime scalar."""
         blocks, values = [], []
         for side in (then, other):
@@ -157,9 +151,9 @@ class Control:
                 self.b.create("yield", ops)
         return build(spec, iter(self.b.if_(flag.handle, *blocks)))
 
-    def returning_if(self: Visitor, node: ast.If, flag: tensor, todo: list[Any]) -> Returned:
+    def returning_if(self, node: ast.If, flag: tensor, todo: list[Any]) -> Returned:
         """An `if` that may return: the rest of the function continues inside of both branches."""
-        rest = list(todo)
+        rest = todo[::-1]
         self.copies += bool(rest)
         if self.copies > MAX_COPIES:
             raise Unsupported(
@@ -194,7 +188,7 @@ class Control:
 
     # ---- for
 
-    def visit_for(self: Visitor, node: ast.For, todo: list[Any]) -> Returned | None:
+    def visit_for(self, node: ast.For, todo: list[Any]) -> Returned | None:
         if node.orelse:
             raise Unsupported(
                 "`else` after a loop cannot be used in kernels",
@@ -221,10 +215,10 @@ class Control:
         for item in items:
             turns.append(Bind(node.target, item))
             turns.extend(node.body)
-        todo[:0] = turns
+        todo.extend(reversed(turns))
         return None
 
-    def bounds(self: Visitor, spec: range_spec) -> tuple[list[Value], DType]:
+    def bounds(self, spec: range_spec) -> tuple[list[Value], DType]:
         """Start, stop and step of a loop in their common integer type."""
         given = (spec.start, spec.stop, spec.step)
         types: list[Any] = [type_of_number(x) if is_number(x) else x.ir_elem for x in given]
@@ -238,7 +232,7 @@ class Control:
             )
         return [self.s.to_type(x, t).handle for x in given], t
 
-    def runtime_for(self: Visitor, node: ast.For, spec: range_spec) -> None:
+    def runtime_for(self, node: ast.For, spec: range_spec) -> None:
         facts = self.flow.of[node]
         counter: str = node.target.id  # type: ignore[attr-defined]
         bounds, counter_type = self.bounds(spec)
@@ -264,15 +258,15 @@ class Control:
         inner = self.env
         self.env = before
         inits = [h for name, item in specs.items() for h in handles(self.s, before[name], item)]
-        attrs = {"stages": spec.stages, "unroll": spec.unroll, "hints": spec.hints}
-        results = iter(self.b.for_(*bounds, inits, body, **attrs))
+        attrs: dict[str, Any] = {"stages": spec.stages, "unroll": spec.unroll, "hints": spec.hints}
+        results = iter(self.b.for_(bounds[0], bounds[1], bounds[2], inits, body, **attrs))
         for name, item in specs.items():
             self.env[name] = build(item, results)
         self.forget(node, facts.assigned - {counter}, carried, before, inner)
         if counter in facts.live_out:
             self.env[counter] = self.last_value(bounds, counter_type)
 
-    def last_value(self: Visitor, bounds: list[Value], t: DType) -> tensor:
+    def last_value(self, bounds: list[Value], t: DType) -> tensor:
         """The loop variable after the loop: its value in the last turn (one step before the start
         without a turn).
         """
@@ -290,7 +284,7 @@ class Control:
         last = s.add(start, s.mul(turns, step))
         return s.emit("select", empty.handle, s.sub(start, step).handle, last.handle)
 
-    def carried(self: Visitor, node: ast.stmt, needed: Any, assigned: Any) -> list[str]:
+    def carried(self, node: ast.stmt, needed: Any, assigned: Any) -> list[str]:
         """Variables that a loop hands from one turn to the next."""
         names = []
         for name in sorted(assigned & needed):
@@ -304,16 +298,14 @@ class Control:
             names.append(name)
         return names
 
-    def loop_spec(self: Visitor, node: ast.stmt, name: str, value: Any) -> Spec:
+    def loop_spec(self, node: ast.stmt, name: str, value: Any) -> Spec:
         """The type a variable is carried with: its own, or the one found in an earlier visit of
         the body.
         """
         found: Spec | None = self.loop_specs.get((node, name))
         return found if found is not None else runtime_spec(value)
 
-    def settle(
-        self: Visitor, node: ast.stmt, specs: dict[str, Spec], before: dict[str, Any]
-    ) -> bool:
+    def settle(self, node: ast.stmt, specs: dict[str, Spec], before: dict[str, Any]) -> bool:
         """True if every carried variable ends a turn as it began; False if the body must be
         visited again with the types that constants turned out to need."""
         again = False
@@ -336,7 +328,7 @@ class Control:
             )
         return not again
 
-    def carry_hint(self: Visitor, name: str, old: Spec, new: Spec) -> str:
+    def carry_hint(self, name: str, old: Spec, new: Spec) -> str:
         if isinstance(old, ConstSpec) or isinstance(new, ConstSpec):
             return f"give `{name}` a value of its final type before the loop"
         return (
@@ -344,15 +336,13 @@ class Control:
             "tl.zeros(shape, dtype), or convert at the end of the body"
         )
 
-    def collect(
-        self: Visitor, block: Block, env: dict[str, Any], specs: dict[str, Spec]
-    ) -> list[Value]:
+    def collect(self, block: Block, env: dict[str, Any], specs: dict[str, Spec]) -> list[Value]:
         """The carried variables at the end of a body."""
         with self.b.at(block):
             return [h for name, spec in specs.items() for h in handles(self.s, env[name], spec)]
 
     def forget(
-        self: Visitor,
+        self,
         node: ast.stmt,
         assigned: Any,
         carried: list[str],
@@ -372,7 +362,7 @@ class Control:
 
     # ---- while
 
-    def visit_while(self: Visitor, node: ast.While) -> Returned | None:
+    def visit_while(self, node: ast.While) -> Returned | None:
         if node.orelse:
             raise Unsupported(
                 "`else` after a loop cannot be used in kernels",
@@ -422,13 +412,13 @@ class Control:
             self.env[name] = build(item, results)
         return None
 
-    def test_specs(self: Visitor, names: Any, specs: dict[str, Spec]) -> dict[str, Spec]:
+    def test_specs(self, names: Any, specs: dict[str, Spec]) -> dict[str, Spec]:
         """Specs of the variables that a loop's condition assigns."""
         return {
             n: runtime_spec(self.env[n]) for n in sorted(names) if n in self.env and n not in specs
         }
 
-    def while_condition(self: Visitor, node: ast.While) -> tensor | None:
+    def while_condition(self, node: ast.While) -> tensor | None:
         """The condition as a scalar; None for a loop that never runs."""
         cond = self.visit(node.test)
         if isinstance(cond, condition_spec):

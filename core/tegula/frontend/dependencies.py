@@ -32,7 +32,7 @@ def references(function: DeviceFunction) -> tuple[Path, ...]:
     found = function.__dict__.get("_frontend_references")
     if found is None:
         found = function.__dict__["_frontend_references"] = tuple(_references(function))
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _references(function: DeviceFunction) -> Iterator[Path]:

@@ -6,7 +6,7 @@ import ast
 import operator
 from collections.abc import Callable
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tegula.errors import nearest
 from tegula.ir.types import i1
@@ -25,11 +25,9 @@ from tegula.language.values import (
     tensor_descriptor,
 )
 
+from .base import Base
 from .diagnostics import LanguageError, Unsupported
 from .semantic import Semantic
-
-if TYPE_CHECKING:
-    from .visitor import Visitor
 
 RUNTIME = (tensor, tensor_descriptor)
 
@@ -84,26 +82,26 @@ COMPARE: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
 }
 
 
-class Expressions:
-    """Mixin of `Visitor`."""
+class Expressions(Base):
+    """Layer of the visitor: values of expressions."""
 
-    def visit_constant(self: Visitor, node: ast.Constant) -> Any:
+    def visit_constant(self, node: ast.Constant) -> Any:
         if isinstance(node.value, complex):
             raise Unsupported("complex numbers cannot be used in kernels", "keep two real tiles")
         return node.value
 
-    def visit_name(self: Visitor, node: ast.Name) -> Any:
+    def visit_name(self, node: ast.Name) -> Any:
         return self.lookup(node.id)
 
-    def visit_walrus(self: Visitor, node: ast.NamedExpr) -> Any:
+    def visit_walrus(self, node: ast.NamedExpr) -> Any:
         value = self.visit(node.value)
         self.assign(node.target, value)
         return value
 
-    def visit_tuple(self: Visitor, node: ast.Tuple | ast.List) -> tuple[Any, ...]:
+    def visit_tuple(self, node: ast.Tuple | ast.List) -> tuple[Any, ...]:
         return self.elements(node.elts)
 
-    def elements(self: Visitor, nodes: list[ast.expr]) -> tuple[Any, ...]:
+    def elements(self, nodes: list[ast.expr]) -> tuple[Any, ...]:
         """Values of a list of expressions, `*t` unpacked."""
         out: list[Any] = []
         for n in nodes:
@@ -113,7 +111,7 @@ class Expressions:
                 out.append(self.visit(n))
         return tuple(out)
 
-    def sequence(self: Visitor, value: Any, what: str) -> tuple[Any, ...]:
+    def sequence(self, value: Any, what: str) -> tuple[Any, ...]:
         """The elements of a compile-time sequence."""
         if isinstance(value, range_spec):
             bounds = (value.start, value.stop, value.step)
@@ -124,15 +122,19 @@ class Expressions:
             return tuple(value)
         raise LanguageError(f"{what} takes a tuple, not {describe(value)}")
 
+    def binary(self, op: type, a: Any, b: Any) -> Any:
+        """A binary operator of Python on two values."""
+        return BINARY[op](self.s, a, b)
+
     # ---- operators
 
-    def visit_binary(self: Visitor, node: ast.BinOp) -> Any:
+    def visit_binary(self, node: ast.BinOp) -> Any:
         left = self.visit(node.left)
         right = self.visit(node.right)
         self.locate(node)
         return self.binary(type(node.op), left, right)
 
-    def visit_unary(self: Visitor, node: ast.UnaryOp) -> Any:
+    def visit_unary(self, node: ast.UnaryOp) -> Any:
         value = self.visit(node.operand)
         constant, runtime = UNARY[type(node.op)]
         if not isinstance(value, tensor):
@@ -140,7 +142,7 @@ class Expressions:
         self.locate(node)
         return runtime(self.s, value)
 
-    def visit_boolean(self: Visitor, node: ast.BoolOp) -> Any:
+    def visit_boolean(self, node: ast.BoolOp) -> Any:
         """Constants decide without a look at the rest; runtime values are all evaluated and
         combined elementwise.
         """
@@ -157,7 +159,7 @@ class Expressions:
                 result = value
         return result
 
-    def visit_compare(self: Visitor, node: ast.Compare) -> Any:
+    def visit_compare(self, node: ast.Compare) -> Any:
         left = self.visit(node.left)
         result: Any = None
         for op, operand in zip(node.ops, node.comparators, strict=True):
@@ -175,7 +177,7 @@ class Expressions:
             left = right
         return result
 
-    def compare(self: Visitor, op: type, a: Any, b: Any) -> Any:
+    def compare(self, op: type, a: Any, b: Any) -> Any:
         """One comparison of a chain."""
         if op is ast.Is or op is ast.IsNot:
             return self.identical(a, b) == (op is ast.Is)
@@ -197,7 +199,7 @@ class Expressions:
             )
         return bool(constant(a, b))
 
-    def identical(self: Visitor, a: Any, b: Any) -> bool:
+    def identical(self, a: Any, b: Any) -> bool:
         for x, y in ((a, b), (b, a)):
             if isinstance(x, RUNTIME) and y is not None and not isinstance(y, RUNTIME):
                 raise LanguageError(
@@ -207,7 +209,7 @@ class Expressions:
             return bool(a == b)
         return a is b
 
-    def contains(self: Visitor, a: Any, b: Any) -> Any:
+    def contains(self, a: Any, b: Any) -> Any:
         if isinstance(b, str):
             return a in b
         found: Any = False
@@ -221,11 +223,11 @@ class Expressions:
 
     # ---- parts of values
 
-    def visit_attribute(self: Visitor, node: ast.Attribute) -> Any:
+    def visit_attribute(self, node: ast.Attribute) -> Any:
         self_value = self.visit(node.value)
         return self.attribute(self_value, node.attr, node)
 
-    def attribute(self: Visitor, value: Any, name: str, node: ast.AST) -> Any:
+    def attribute(self, value: Any, name: str, node: ast.AST) -> Any:
         """`value.name`."""
         if isinstance(value, tensor):
             if name in TENSOR_PROPERTIES:
@@ -267,7 +269,7 @@ class Expressions:
             return check_global(f"{value.__name__}.{name}", found, self.function.fn.__name__)
         return found.value if isinstance(found, constexpr) else found
 
-    def visit_subscript(self: Visitor, node: ast.Subscript) -> Any:
+    def visit_subscript(self, node: ast.Subscript) -> Any:
         value = self.visit(node.value)
         index = self.visit(node.slice)
         self.locate(node)
@@ -294,7 +296,7 @@ class Expressions:
             raise LanguageError(f"index {index} is outside of a tuple of {len(value)}")
         return value[index]
 
-    def visit_slice(self: Visitor, node: ast.Slice) -> slice:
+    def visit_slice(self, node: ast.Slice) -> slice:
         parts = [None if p is None else self.visit(p) for p in (node.lower, node.upper, node.step)]
         if any(isinstance(p, tensor) for p in parts):
             raise LanguageError(
@@ -306,7 +308,7 @@ class Expressions:
 
     # ---- the rest
 
-    def visit_ternary(self: Visitor, node: ast.IfExp) -> Any:
+    def visit_ternary(self, node: ast.IfExp) -> Any:
         cond = self.visit(node.test)
         if not isinstance(cond, tensor):
             return self.visit(node.body if cond else node.orelse)
@@ -314,10 +316,10 @@ class Expressions:
         flag = self.scalar_condition(cond, "a conditional expression")
         return self.choose(flag, lambda: self.visit(node.body), lambda: self.visit(node.orelse))
 
-    def visit_fstring(self: Visitor, node: ast.JoinedStr) -> str:
+    def visit_fstring(self, node: ast.JoinedStr) -> str:
         return "".join(str(self.visit(v)) for v in node.values)
 
-    def visit_formatted(self: Visitor, node: ast.FormattedValue) -> str:
+    def visit_formatted(self, node: ast.FormattedValue) -> str:
         value = self.visit(node.value)
         if isinstance(value, RUNTIME):
             raise LanguageError(
@@ -325,14 +327,12 @@ class Expressions:
                 "compiled",
                 'print runtime values with tl.device_print("x: ", x)',
             )
-        convert = {115: str, 114: repr, 97: ascii}.get(node.conversion)
+        convert: Any = {115: str, 114: repr, 97: ascii}.get(node.conversion)
         shown = convert(value) if convert else value
         spec = self.visit(node.format_spec) if node.format_spec is not None else ""
         return format(shown, spec)
 
-    def visit_comprehension(
-        self: Visitor, node: ast.ListComp | ast.GeneratorExp
-    ) -> tuple[Any, ...]:
+    def visit_comprehension(self, node: ast.ListComp | ast.GeneratorExp) -> tuple[Any, ...]:
         if len(node.generators) != 1:
             raise Unsupported(
                 "comprehensions with several `for` cannot be used in kernels", "nest them"
@@ -359,7 +359,7 @@ class Expressions:
         finally:
             self.env = saved
 
-    def scalar_condition(self: Visitor, cond: tensor, what: str) -> tensor:
+    def scalar_condition(self, cond: tensor, what: str) -> tensor:
         """A runtime condition as a scalar boolean."""
         if cond.ir_shape:
             if cond.numel == 1:

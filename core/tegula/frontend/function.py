@@ -96,7 +96,7 @@ class DeviceFunction:
     error; calling it from a kernel compiles it for the arguments at hand.
     """
 
-    fn: FunctionType
+    fn: Any
     noinline: bool
 
     def __init__(self, fn: Callable[..., Any], *, noinline: bool = False) -> None:

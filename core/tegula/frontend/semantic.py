@@ -28,7 +28,7 @@ from .promotion import (
 )
 
 if TYPE_CHECKING:
-    from .visitor import Visitor
+    from .base import Base
 
 Shape = tuple[int, ...]
 
@@ -39,7 +39,7 @@ class Semantic:
     def __init__(self, builder: Builder, options: Mapping[str, Any]) -> None:
         self.b = builder
         self.options = options
-        self.visitor: Visitor
+        self.visitor: Base
         """Set by the visitor: higher-order functions compile their argument through it."""
 
     # ---- making values

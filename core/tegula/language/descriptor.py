@@ -122,7 +122,7 @@ def store_tensor_descriptor(
 ) -> None:
     """Write a block at `offsets`; what lies outside of the tensor is dropped."""
     where = _offsets(s, desc, offsets, "store")
-    elem = desc.handle.type.elem  # type: ignore[union-attr]
+    elem: Any = desc.handle.type.elem  # type: ignore[union-attr]
     if is_number(value):
         block = s.cast_number(value, elem, desc.block_shape)
     else:

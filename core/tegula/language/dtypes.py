@@ -261,7 +261,7 @@ class pointer_type(dtype):
         if not isinstance(element_ty, dtype) or not isinstance(element_ty.ir, ir.DType):
             raise TypeError(f"pointer_type takes the dtype of the elements, not {element_ty!r}")
         space = "global" if address_space in (1, "global") else address_space
-        return from_ir(ir.Pointer(element_ty.ir, space, bool(const)))  # type: ignore[no-any-return]
+        return from_ir(ir.Pointer(element_ty.ir, space, bool(const)))
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Everything is set by `from_ir`."""
@@ -307,7 +307,7 @@ class block_type(dtype):
         dims = tuple(operator.index(getattr(d, "value", d)) for d in shape)
         if not dims:
             raise TypeError("a tile has one dimension or more; a scalar's type is its dtype")
-        return from_ir(ir.Tile(dims, element_ty.ir))  # type: ignore[no-any-return]
+        return from_ir(ir.Tile(dims, element_ty.ir))
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Everything is set by `from_ir`."""
@@ -353,7 +353,7 @@ class tensor_descriptor_type(dtype):
     """Type of a tensor descriptor: element type and block shape."""
 
     def __new__(cls, block: block_type) -> tensor_descriptor_type:
-        return from_ir(ir.Descriptor(block.scalar.ir, block.shape))  # type: ignore[no-any-return]
+        return from_ir(ir.Descriptor(block.scalar.ir, block.shape))
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Everything is set by `from_ir`."""

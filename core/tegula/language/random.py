@@ -6,6 +6,8 @@ A number depends on the seed and the offset alone: not on the tile, the grid or 
 
 from __future__ import annotations
 
+from typing import Any
+
 from tegula.frontend.function import device_function
 
 from .builtin import constexpr_function
@@ -38,7 +40,9 @@ def _constants(width: int) -> tuple[int, ...]:
 
 
 @device_function
-def philox_impl(c0, c1, c2, c3, k0, k1, n_rounds=N_ROUNDS_DEFAULT):
+def philox_impl(
+    c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any, n_rounds: Any = N_ROUNDS_DEFAULT
+) -> Any:
     """`n_rounds` rounds of Philox on the counter (c0, c1, c2, c3) with the key (k0, k1)."""
     multiplier0, multiplier1, step0, step1 = _constants(c0.dtype.primitive_bitwidth)
     for _ in static_range(n_rounds):
@@ -51,7 +55,7 @@ def philox_impl(c0, c1, c2, c3, k0, k1, n_rounds=N_ROUNDS_DEFAULT):
 
 
 @device_function
-def philox(seed, c0, c1, c2, c3, n_rounds=N_ROUNDS_DEFAULT):
+def philox(seed: Any, c0: Any, c1: Any, c2: Any, c3: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> Any:
     """Philox on four counters of 32 or 64 bits; the seed is taken as 64 bits."""
     key = to_tensor(seed).to(_uint64)
     c0, c1, c2, c3 = to_tensor(c0), to_tensor(c1), to_tensor(c2), to_tensor(c3)
@@ -67,7 +71,7 @@ def philox(seed, c0, c1, c2, c3, n_rounds=N_ROUNDS_DEFAULT):
 
 
 @device_function
-def randint4x(seed, offset, n_rounds=N_ROUNDS_DEFAULT):
+def randint4x(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> Any:
     """Four blocks of random uint32, the cheapest way to get four."""
     offset = to_tensor(offset)
     low = offset.to(_uint32)
@@ -79,13 +83,13 @@ def randint4x(seed, offset, n_rounds=N_ROUNDS_DEFAULT):
 
 
 @device_function
-def randint(seed, offset, n_rounds=N_ROUNDS_DEFAULT):
+def randint(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> Any:
     """Random uint32, one for each offset."""
     return randint4x(seed, offset, n_rounds)[0]
 
 
 @device_function
-def uint_to_uniform_float(x):
+def uint_to_uniform_float(x: Any) -> Any:
     """Random integers to floats of [0, 1)."""
     if x.dtype.primitive_bitwidth == 32:
         bits = x.to(_int32, bitcast=True)
@@ -95,13 +99,13 @@ def uint_to_uniform_float(x):
 
 
 @device_function
-def rand(seed, offset, n_rounds=N_ROUNDS_DEFAULT):
+def rand(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> Any:
     """Random float32 of [0, 1), one for each offset."""
     return uint_to_uniform_float(randint(seed, offset, n_rounds))
 
 
 @device_function
-def rand4x(seed, offset, n_rounds=N_ROUNDS_DEFAULT):
+def rand4x(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> Any:
     """Four blocks of random float32 of [0, 1)."""
     i0, i1, i2, i3 = randint4x(seed, offset, n_rounds)
     return (
@@ -113,7 +117,7 @@ def rand4x(seed, offset, n_rounds=N_ROUNDS_DEFAULT):
 
 
 @device_function
-def pair_uniform_to_normal(u1, u2):
+def pair_uniform_to_normal(u1: Any, u2: Any) -> Any:
     """Two uniform numbers to two normal ones (Box and Muller)."""
     radius = sqrt(-2.0 * log(maximum(1.0e-7, u1)))
     angle = _TWO_PI * u2
@@ -121,14 +125,14 @@ def pair_uniform_to_normal(u1, u2):
 
 
 @device_function
-def randn(seed, offset, n_rounds=N_ROUNDS_DEFAULT):
+def randn(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> Any:
     """Normally distributed float32, one for each offset."""
     i0, i1, _, _ = randint4x(seed, offset, n_rounds)
     return pair_uniform_to_normal(uint_to_uniform_float(i0), uint_to_uniform_float(i1))[0]
 
 
 @device_function
-def randn4x(seed, offset, n_rounds=N_ROUNDS_DEFAULT):
+def randn4x(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> Any:
     """Four blocks of normally distributed float32."""
     u0, u1, u2, u3 = rand4x(seed, offset, n_rounds)
     n0, n1 = pair_uniform_to_normal(u0, u1)

@@ -44,6 +44,7 @@ def _combine_block(s: Semantic, tiles: list[tensor], combine_fn: Any, what: str)
             )
         handles = []
         for given, elem in zip(results, elems, strict=True):
+            assert isinstance(elem, DType)
             value = s.to_type(given, elem) if not isinstance(given, tensor) else given
             if value.ir_elem is not elem:
                 raise LanguageError(

@@ -21,19 +21,19 @@ _float32 = Dtype("fp32")
 
 
 @device_function
-def cdiv(x, div):
+def cdiv(x: Any, div: Any) -> Any:
     """x / div rounded up, for integers that are not negative."""
     return (x + (div - 1)) // div
 
 
 @device_function
-def sigmoid(x):
+def sigmoid(x: Any) -> Any:
     """1 / (1 + exp(-x))."""
     return 1.0 / (1.0 + exp(-x))
 
 
 @device_function
-def softmax(x, dim=None, keep_dims=False, ieee_rounding=False):
+def softmax(x: Any, dim: Any = None, keep_dims: bool = False, ieee_rounding: bool = False) -> Any:
     """exp(x) over its sum along `dim` (the first dimension if left out), computed without
     overflow.
     """
@@ -45,7 +45,7 @@ def softmax(x, dim=None, keep_dims=False, ieee_rounding=False):
 
 
 @device_function
-def swizzle2d(i, j, size_i, size_j, size_g):
+def swizzle2d(i: Any, j: Any, size_i: Any, size_j: Any, size_g: Any) -> Any:
     """Map a row-major position of a size_i x size_j grid to column-major order inside of groups of
     size_g rows.
     """
@@ -58,7 +58,7 @@ def swizzle2d(i, j, size_i, size_j, size_g):
 
 
 @device_function
-def interleave(a, b):
+def interleave(a: Any, b: Any) -> Any:
     """The elements of a and b by turns along the last dimension."""
     pairs = join(a, b)
     if len(pairs.shape) == 1:
@@ -83,44 +83,46 @@ def _summed_dtype(dtype: Dtype, wanted: Any) -> Dtype:
     their own type.
     """
     if wanted is not None:
-        return wanted  # type: ignore[no-any-return]
+        return wanted
     if dtype.is_int() and dtype.int_bitwidth < 32:
         return _int32 if dtype.is_int_signed() else _uint32
-    return from_ir(dtype.ir)  # type: ignore[no-any-return]
+    return from_ir(dtype.ir)
 
 
 @device_function
-def _sum_combine(a, b):
+def _sum_combine(a: Any, b: Any) -> Any:
     return a + b
 
 
 @device_function
-def _prod_combine(a, b):
+def _prod_combine(a: Any, b: Any) -> Any:
     return a * b
 
 
 @device_function
-def _max_combine(a, b):
+def _max_combine(a: Any, b: Any) -> Any:
     return maximum(a, b)
 
 
 @device_function
-def _min_combine(a, b):
+def _min_combine(a: Any, b: Any) -> Any:
     return minimum(a, b)
 
 
 @device_function
-def _xor_combine(a, b):
+def _xor_combine(a: Any, b: Any) -> Any:
     return a ^ b
 
 
 @device_function
-def _or_combine(a, b):
+def _or_combine(a: Any, b: Any) -> Any:
     return a | b
 
 
 @device_function
-def _first_wins(value1, index1, value2, index2, better, tie_break_left):
+def _first_wins(
+    value1: Any, index1: Any, value2: Any, index2: Any, better: Any, tie_break_left: Any
+) -> Any:
     """Which of two candidates to keep: the better one, of equals the one further left; NaN loses
     against everything.
     """
@@ -133,27 +135,27 @@ def _first_wins(value1, index1, value2, index2, better, tie_break_left):
 
 
 @device_function
-def _argmax_combine_left(value1, index1, value2, index2):
+def _argmax_combine_left(value1: Any, index1: Any, value2: Any, index2: Any) -> Any:
     return _first_wins(value1, index1, value2, index2, value1 > value2, True)
 
 
 @device_function
-def _argmax_combine_any(value1, index1, value2, index2):
+def _argmax_combine_any(value1: Any, index1: Any, value2: Any, index2: Any) -> Any:
     return _first_wins(value1, index1, value2, index2, value1 > value2, False)
 
 
 @device_function
-def _argmin_combine_left(value1, index1, value2, index2):
+def _argmin_combine_left(value1: Any, index1: Any, value2: Any, index2: Any) -> Any:
     return _first_wins(value1, index1, value2, index2, value1 < value2, True)
 
 
 @device_function
-def _argmin_combine_any(value1, index1, value2, index2):
+def _argmin_combine_any(value1: Any, index1: Any, value2: Any, index2: Any) -> Any:
     return _first_wins(value1, index1, value2, index2, value1 < value2, False)
 
 
 @device_function
-def sum(input, axis=None, keep_dims=False, dtype=None):
+def sum(input: Any, axis: Any = None, keep_dims: bool = False, dtype: Any = None) -> Any:
     """Sum along `axis`, or of all elements. Narrow integers are summed in 32 bits unless `dtype`
     says otherwise.
     """
@@ -162,8 +164,12 @@ def sum(input, axis=None, keep_dims=False, dtype=None):
 
 @device_function
 def max(
-    input, axis=None, return_indices=False, return_indices_tie_break_left=True, keep_dims=False
-):
+    input: Any,
+    axis: Any = None,
+    return_indices: bool = False,
+    return_indices_tie_break_left: bool = True,
+    keep_dims: bool = False,
+) -> Any:
     """Largest element along `axis`, NaN ignored; with `return_indices` also its position."""
     if return_indices:
         if return_indices_tie_break_left:
@@ -174,8 +180,12 @@ def max(
 
 @device_function
 def min(
-    input, axis=None, return_indices=False, return_indices_tie_break_left=True, keep_dims=False
-):
+    input: Any,
+    axis: Any = None,
+    return_indices: bool = False,
+    return_indices_tie_break_left: bool = True,
+    keep_dims: bool = False,
+) -> Any:
     """Smallest element along `axis`, NaN ignored; with `return_indices` also its position."""
     if return_indices:
         if return_indices_tie_break_left:
@@ -185,7 +195,7 @@ def min(
 
 
 @device_function
-def argmax(input, axis, tie_break_left=True, keep_dims=False):
+def argmax(input: Any, axis: Any, tie_break_left: bool = True, keep_dims: bool = False) -> Any:
     """Position (int32) of the largest element along `axis`; of equal ones the first, unless
     `tie_break_left` is False.
     """
@@ -193,7 +203,7 @@ def argmax(input, axis, tie_break_left=True, keep_dims=False):
 
 
 @device_function
-def argmin(input, axis, tie_break_left=True, keep_dims=False):
+def argmin(input: Any, axis: Any, tie_break_left: bool = True, keep_dims: bool = False) -> Any:
     """Position (int32) of the smallest element along `axis`; of equal ones the first, unless
     `tie_break_left` is False.
     """
@@ -201,13 +211,13 @@ def argmin(input, axis, tie_break_left=True, keep_dims=False):
 
 
 @device_function
-def xor_sum(input, axis=None, keep_dims=False):
+def xor_sum(input: Any, axis: Any = None, keep_dims: bool = False) -> Any:
     """Exclusive or of integers along `axis`."""
     return reduce(input, axis, _xor_combine, keep_dims)
 
 
 @device_function
-def reduce_or(input, axis, keep_dims=False):
+def reduce_or(input: Any, axis: Any, keep_dims: bool = False) -> Any:
     """Bitwise or of integers along `axis`."""
     return reduce(input, axis, _or_combine, keep_dims)
 
@@ -216,7 +226,7 @@ def reduce_or(input, axis, keep_dims=False):
 
 
 @device_function
-def cumsum(input, axis=0, reverse=False, dtype=None):
+def cumsum(input: Any, axis: Any = 0, reverse: bool = False, dtype: Any = None) -> Any:
     """Running sum along `axis`; from the end with `reverse`. Narrow integers are summed in 32
     bits.
     """
@@ -226,6 +236,6 @@ def cumsum(input, axis=0, reverse=False, dtype=None):
 
 
 @device_function
-def cumprod(input, axis=0, reverse=False):
+def cumprod(input: Any, axis: Any = 0, reverse: bool = False) -> Any:
     """Running product along `axis`; from the end with `reverse`."""
     return associative_scan(input, axis, _prod_combine, reverse)

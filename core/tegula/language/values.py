@@ -8,10 +8,10 @@ strings, dtypes, functions, and tuples of any of these.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tegula.ir.core import Value
 from tegula.ir.types import DType, Pointer, Type, elem_of, shape_of
@@ -54,6 +54,20 @@ class tensor:
     @property
     def is_pointer(self) -> bool:
         return isinstance(self.ir_elem, Pointer)
+
+    if TYPE_CHECKING:  # what kernels may write; the frontend gives these their meaning
+
+        def _binary(self, other: Any) -> tensor: ...
+        def _unary(self) -> tensor: ...
+
+        __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _binary
+        __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _binary
+        __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = _binary
+        __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = __pow__ = _binary
+        __lt__ = __le__ = __gt__ = __ge__ = __getitem__ = _binary
+        __neg__ = __pos__ = __invert__ = _unary
+
+        def __getattr__(self, name: str) -> Any: ...
 
     def __repr__(self) -> str:
         return f"<tensor {from_ir(self.ir_type)}>"
@@ -191,6 +205,10 @@ class range_spec:
     stages: int = 0
     unroll: int = 0
     hints: tuple[str, ...] = ()
+
+    if TYPE_CHECKING:
+
+        def __iter__(self) -> Iterator[int]: ...
 
 
 @dataclass(frozen=True)
