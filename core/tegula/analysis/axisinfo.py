@@ -440,7 +440,7 @@ def _select(a: AxisInfos, op: Op) -> AxisInfo:
 
 def _cast(a: AxisInfos, op: Op) -> AxisInfo:
     info = a.of(op.operands[0])
-    source, to = elem_of(op.operands[0].type), op.attrs["to"]  # type: ignore[arg-type]
+    source, to = elem_of(op.operands[0].type), op.attrs["to"]
     if not (isinstance(source, DType) and isinstance(to, DType) and source.is_int and to.is_int):
         return a.only_constancy(op)
     if to.bits == 1 or source.bits == 1 or to.bits < 32 or source.bits < 32:
@@ -465,7 +465,7 @@ def _is_int(value: Value) -> bool:
 
 
 def _wrapped(number: int, value: Value) -> int:
-    elem = elem_of(value.type)  # type: ignore[arg-type]
+    elem = elem_of(value.type)
     assert isinstance(elem, DType)
     number &= (1 << elem.bits) - 1
     return number - (1 << elem.bits) if elem.is_signed and number > elem.max_value else number

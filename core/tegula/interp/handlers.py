@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tegula.ir.core import Op, Value
-from tegula.ir.types import DType, elem_of, i1, numpy_dtype, shape_of
+from tegula.ir.types import Descriptor, DType, elem_of, i1, numpy_dtype, shape_of
 
 from . import combine
 from .atomics import atomic_cas, atomic_rmw
@@ -32,7 +32,7 @@ def _for(plan: FunctionPlan, op: Op) -> Step:
     inits = [plan.slot(v) for v in op.group("inits")]
     outs = [plan.slot(r) for r in op.results]
     body = plan.block(op.regions[0])
-    index = numpy_dtype(op.operands[0].type).type  # type: ignore[arg-type]
+    index = numpy_dtype(op.operands[0].type).type
 
     def run(env: Env) -> None:
         i, end, by = int(env[lb]), int(env[ub]), int(env[step])
@@ -202,6 +202,13 @@ def _make_descriptor(plan: FunctionPlan, op: Op) -> Step:
     return run
 
 
+def _block_of(op: Op) -> tuple[DType, tuple[int, ...]]:
+    """Element type and block shape of the descriptor that the op accesses."""
+    t = op.operands[0].type
+    assert isinstance(t, Descriptor)
+    return t.elem, t.block_shape
+
+
 def _block(
     desc: DescriptorValue, offsets: list[int], block: tuple[int, ...], itemsize: int
 ) -> tuple[np.ndarray, np.ndarray | None]:
@@ -221,7 +228,7 @@ def _block(
 def _desc_load(plan: FunctionPlan, op: Op) -> Step:
     desc, out = plan.slot(op.operands[0]), plan.slot(op.result)
     offsets = [plan.slot(v) for v in op.group("offsets")]
-    element, block = op.operands[0].type.elem, op.operands[0].type.block_shape  # type: ignore
+    element, block = _block_of(op)
     dtype, kept = numpy_dtype(element), storage(element)
 
     def run(env: Env) -> None:
@@ -242,7 +249,7 @@ def _desc_load(plan: FunctionPlan, op: Op) -> Step:
 def _desc_store(plan: FunctionPlan, op: Op) -> Step:
     desc, value = plan.slot(op.operands[0]), plan.slot(op.operands[1])
     offsets = [plan.slot(v) for v in op.group("offsets")]
-    element, block = op.operands[0].type.elem, op.operands[0].type.block_shape  # type: ignore
+    element, block = _block_of(op)
     kept = storage(element)
 
     def run(env: Env) -> None:

@@ -303,7 +303,7 @@ def normal_grid(grid: Sequence[int] | int) -> tuple[int, int, int]:
 def _scalar(param: Value, name: str, given: Any) -> Any:
     if isinstance(param.type, Tile | Descriptor):
         raise InterpreterError(f"argument '{name}' of type {param.type} cannot be passed")
-    dtype = numpy_dtype(elem_of(param.type))  # type: ignore[arg-type]
+    dtype = numpy_dtype(elem_of(param.type))
     if dtype.kind in "iu" and isinstance(given, int):
         bits = dtype.itemsize * 8
         low = -(1 << (bits - 1)) if dtype.kind == "i" else 0

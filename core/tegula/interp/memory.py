@@ -69,7 +69,7 @@ class Segment:
         if found is None:
             size = (self.end - self.start) // dtype.itemsize * dtype.itemsize
             raw = (ctypes.c_uint8 * size).from_address(self.start)
-            found = self._views[dtype] = np.frombuffer(raw, dtype=np.uint8).view(dtype)
+            found = self._views[dtype] = np.frombuffer(memoryview(raw), np.uint8).view(dtype)
         return found
 
 

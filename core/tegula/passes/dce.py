@@ -198,8 +198,8 @@ class _Dropping(Sweep):
             end = swept.terminator
             values = _picked(end.operands, end_flags)
             single = end.name == "condition"
-            segments = (1, len(values) - 1) if single else (len(values),)
-            new_end = Op(end.opdef, values, segments, end.attrs, (), (), end.loc)
+            counts = (1, len(values) - 1) if single else (len(values),)
+            new_end = Op(end.opdef, values, counts, end.attrs, (), (), end.loc)
             block_args = _picked(region.args, arg_flags) if region.args else []
             regions.append(Block(block_args, [*swept.ops[:-1], new_end]))
         segments = op.segments

@@ -91,14 +91,14 @@ class _Body(Cloner):
     def __init__(self, inliner: _Inliner, path: tuple[str, ...], call: Op) -> None:
         super().__init__()
         self.inliner = inliner
-        self.function = inliner.callee(call, path)
-        self.path = (*path, self.function.name)
+        self.callee = inliner.callee(call, path)
+        self.path = (*path, self.callee.name)
         self.caller = call.loc
         self.locations: dict[Location, Location] = {}
 
     def copied(self, out: list[Op], operands: Sequence[Value]) -> tuple[Value, ...]:
         """Copy the body to the end of `out`; returns the values that it returns."""
-        body = self.function.body
+        body = self.callee.body
         self.map.update(zip(body.args, operands))
         self.out = out
         self.ops(body.ops[:-1])

@@ -128,7 +128,8 @@ def read_cases(path: Path) -> list[Case]:
 
 
 def _split(text: str) -> Iterator[tuple[int, list[str]]]:
-    start, lines = 1, []
+    start = 1
+    lines: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):
         if line.startswith(SEPARATOR):
             yield start, lines

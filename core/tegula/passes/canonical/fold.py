@@ -20,7 +20,7 @@ ELEMENTWISE = tuple(d.name for d in OPS.values() if d.pure and d.elementwise and
 
 def _scalar(number: Any, t: Type) -> Any:
     """The number as the interpreter would hold it; None if numpy has no such type."""
-    elem = elem_of(t)  # type: ignore[arg-type]
+    elem = elem_of(t)
     if not isinstance(elem, DType):
         return np.uint64(number)
     try:
@@ -39,7 +39,7 @@ def constants(op: Op, b: Rewriter) -> Value | None:
             return None
         numbers.append(_scalar(number, v.type))
     out = op.results[0].type
-    elem = elem_of(out)  # type: ignore[arg-type]
+    elem = elem_of(out)
     if any(n is None for n in numbers) or not isinstance(elem, DType):
         return None
     if op.name == "bitcast" and numbers[0] != numbers[0]:
@@ -71,7 +71,7 @@ def of_splats(op: Op, b: Rewriter) -> Value | None:
     if not any(s is not None for s in sources):
         return None
     scalars = [
-        b.constant(constant_of(v), elem_of(v.type)) if s is None else s  # type: ignore[arg-type]
+        b.constant(constant_of(v), elem_of(v.type)) if s is None else s
         for s, v in zip(sources, op.operands)
     ]
     return b.splat(b.create(op.name, *scalars, **op.attrs), shape=shape_of(op.results[0].type))

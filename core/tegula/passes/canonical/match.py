@@ -62,7 +62,7 @@ def all_ones(value: Value) -> bool:
 
 def wrapped(number: int, t: Type) -> int:
     """An integer modulo 2 to the bits of the type."""
-    dtype = elem_of(t)  # type: ignore[arg-type]
+    dtype = elem_of(t)
     assert isinstance(dtype, DType)
     number &= (1 << dtype.bits) - 1
     if dtype.is_signed and number > dtype.max_value:

@@ -13,7 +13,8 @@ memory = Rules("memory")
 
 def _without(op: Op, names: tuple[str, ...]) -> Op:
     """The op without some of its optional operands."""
-    segments, operands = [], []
+    segments: list[int] = []
+    operands: list[Value] = []
     for declared in op.opdef.operands:
         group = () if declared.name in names else op.group(declared.name)
         segments.append(len(group))
