@@ -1,0 +1,150 @@
+"""Measure the largest error of every math function, and write docs/math.md.
+
+    python benchmarks/math/accuracy.py --write            every f32, and samples of f64
+    python benchmarks/math/accuracy.py --step 1000        a quick look
+
+Runs on the CPU backend; all of it takes about half an hour on one core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+import tegula
+import tegula.language as tl
+from tegula import ir
+from tegula.codegen.math import FUNCTIONS, ExpandMath
+from tegula.codegen.math.measure import exact, samples, wide_enough, worst
+from tegula.passes import PassContext
+
+TARGET = Path(__file__).parents[2] / "docs/math.md"
+CHUNK = 1 << 20
+BLOCK = 4096
+
+PAGE = """# Math functions
+
+Every math function is written once, in tile IR (`core/tegula/codegen/math`), and expanded by the
+pass `expand-math`; no library is called. So results are the same on every backend, but for
+functions that a backend declares as native. Denormal numbers, infinities, NaN and signed zeros are
+handled as IEEE 754 and C have them, over the whole range of arguments: angles of any size, results
+that overflow or become denormal.
+
+Errors are in units in the last place of the exact result. The bound is what tests assert; what was
+measured is the largest error over {f32} and {f64} (random bits, the ends of all binades, and the
+ranges where a function does its work). Operations count what one element costs in vector code;
+for sin and cos the second number is for angles above 65536 (f32) or 2²⁸ (f64), computed only where
+they occur.
+
+| function | f32 bound | f32 measured | at | f64 bound | f64 measured | at | operations f32 | f64 |
+|---|---|---|---|---|---|---|---|---|
+{rows}
+
+`sqrt`, `floor`, `ceil`, `trunc` and `rint` are exact: every machine has them.
+
+Measured on {machine}; repeat it with `python benchmarks/math/accuracy.py --write`. The polynomials
+come from `benchmarks/math/coefficients.py`, which states what each one approximates.
+"""
+
+
+@tegula.jit
+def apply(x, y, n, function: tl.constexpr, size: tl.constexpr):
+    i = tl.program_id(0) * size + tl.arange(0, size)
+    inside = i < n
+    tl.store(y + i, function(tl.load(x + i, mask=inside)), mask=inside)
+
+
+def measure(name: str, chunks: Iterator[np.ndarray]) -> tuple[float, float]:
+    """The largest error over all arguments, and where it is."""
+    largest, at = 0.0, 0.0
+    for x in chunks:
+        y = np.empty_like(x)
+        apply[(-(-x.size // BLOCK),)](x, y, x.size, getattr(tl, name), BLOCK)
+        error, index = worst(y, exact(name, x))
+        if error > largest:
+            largest, at = error, float(x[index])
+    return largest, at
+
+
+def every_f32(step: int) -> Iterator[np.ndarray]:
+    """All floats by their bits, or every so many."""
+    for start in range(0, 1 << 32, CHUNK * step):
+        bits = np.arange(start, min(start + CHUNK * step, 1 << 32), step, dtype=np.uint64)
+        yield bits.astype(np.uint32).view(np.float32)
+
+
+def many_f64(name: str, count: int) -> Iterator[np.ndarray]:
+    for seed in range(max(1, count // CHUNK)):
+        yield samples(name, ir.f64, min(count, CHUNK), seed)
+
+
+def operations(name: str, dtype: ir.DType) -> str:
+    """How many operations a formula has, constants and reinterpretations apart."""
+    body = ir.Block([dtype])
+    b = ir.Builder(body)
+    b.return_([b.create(name, body.args[0])])
+    module = ir.Module([ir.Function("f", body, [dtype], "func")])
+    (function,) = ExpandMath().run(module, PassContext()).functions.values()
+    rare = [op for op in function.body.ops if op.attrs.get("unlikely")]
+    usual = _reached([op.operands[2] for op in rare] or function.body.terminator.operands)
+    whole = len(_reached(function.body.terminator.operands))
+    return f"{len(usual) + 2}, {whole}" if rare else str(whole)
+
+
+def _reached(values: list[ir.Value] | tuple[ir.Value, ...]) -> set[ir.Op]:
+    """The ops that values are computed by."""
+    found: set[ir.Op] = set()
+    todo = [v.owner for v in values]
+    while todo:
+        op = todo.pop()
+        if op is not None and op not in found:
+            found.add(op)
+            todo += [v.owner for v in op.operands]
+    return {op for op in found if op.name not in ("constant", "bitcast")}
+
+
+def row(name: str, step: int, count: int) -> str:
+    function = FUNCTIONS[name]
+    single, single_at = measure(name, every_f32(step))
+    cells = [f"`{name}`", str(function.f32_ulp), f"{single:.3f}", f"{single_at:.9g}"]
+    cells.append(str(function.f64_ulp))
+    if wide_enough():
+        double, double_at = measure(name, many_f64(name, count))
+        cells += [f"{double:.3f}", f"{double_at:.17g}"]
+    else:
+        cells += ["", ""]
+    cells += [operations(name, ir.f32), operations(name, ir.f64)]
+    return f"| {' | '.join(cells)} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true", help="replace docs/math.md")
+    parser.add_argument("--step", type=int, default=1, help="take every so many f32 only")
+    parser.add_argument("--samples", type=int, default=1 << 22, help="of f64, from each range")
+    parser.add_argument("--device", default="cpu", help="where to run")
+    parser.add_argument("names", nargs="*", default=list(FUNCTIONS), help="functions")
+    given = parser.parse_args()
+    rows = []
+    with tegula.use_device(given.device):
+        for name in given.names:
+            rows.append(row(name, given.step, given.samples))
+            print(rows[-1], flush=True)
+    if given.write:
+        kinds = "every f32" if given.step == 1 else f"every {given.step}th f32"
+        TARGET.write_text(
+            PAGE.format(
+                rows="\n".join(rows),
+                f32=kinds,
+                f64=f"{given.samples / 1e6:.1f} million f64 from each of several ranges",
+                machine=f"{platform.machine()}, on the backend `{given.device}`",
+            )
+        )
+
+
+if __name__ == "__main__":
+    main()
