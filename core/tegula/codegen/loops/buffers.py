@@ -22,7 +22,7 @@ def row_length(n: int, size: int) -> int:
     lanes = LINE // size
     if n >= lanes:
         return round_up(n, lanes)
-    return 1 << max(0, n - 1).bit_length() if n else 1
+    return max(1 << max(0, n - 1).bit_length(), 16 // size)
 
 
 def strides_for(shape: tuple[int, ...], size: int, fastest: int | None = None) -> tuple[int, ...]:

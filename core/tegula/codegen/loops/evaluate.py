@@ -34,7 +34,7 @@ Index = tuple[Lane, ...]
 
 
 class Along(Lin):
-    """The index of the vector dimension at one position of the nest."""
+    """An index that runs along the vector dimension, one object for every position."""
 
     __slots__ = ()
 
@@ -50,7 +50,7 @@ class Unsupported(Exception):
 
 def fact_key(v: Value, index: Index) -> tuple[object, ...]:
     """A value at an index, whatever the position along the vector dimension."""
-    return (v, *("along" if isinstance(i, Along) else i for i in index))
+    return (v, *((i.base.text, i.m) if isinstance(i, Along) else i for i in index))
 
 
 class Evaluation(Lanes):

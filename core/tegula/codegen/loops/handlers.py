@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tegula.codegen.loops import access, atomics
+from tegula.codegen.loops.convert import cast
 from tegula.codegen.loops.evaluate import Evaluation, Index
 from tegula.codegen.loops.lanes import Uni, Vec
 from tegula.codegen.loops.plan import Item
@@ -64,7 +65,7 @@ class Write(Handler):
 
     def __init__(self, nest: Nest, item: Item) -> None:
         super().__init__(nest, item)
-        self.buffer = self.k.target(item)
+        self.buffer = self.k.destination(item)
         value = item.value
         assert value is not None
         self.value = value
@@ -73,9 +74,53 @@ class Write(Handler):
             nest.ev.producing.add(value)
 
     def step(self, ev: Evaluation, index: Index, state: list[Val]) -> list[Val]:
-        lane = ev.eval(self.value, index)
+        view = self.nest.slot.view
+        at = index if view is None else view(self.nest, index)
+        lane = ev.eval(self.value, at)
         ev.write(self.buffer, index, lane, elem_of(self.value.type))
         return []
+
+
+class Panel(Handler):
+    """Several rows of a matrix operand, interleaved: the values of K that are multiplied at once.
+
+    The item's target is ``(key, group, valid)``: rows from `valid` on are zero.
+    """
+
+    def step(self, ev: Evaluation, index: Index, state: list[Val]) -> list[Val]:
+        value, view = self.item.value, self.nest.slot.view
+        assert value is not None
+        _, group, valid = self.item.target
+        buffer = self.k.targets[self.item.target]
+        e, w, n = elem_of(value.type), ev.w, ev.n
+        rows = []
+        for i in range(group):
+            if i < valid:
+                x = ev.vec(ev.eval(value, view(self.nest, index, i)), e)
+                rows.append(cast(ev, x, e, buffer.elem))
+            else:
+                rows.append(access.zero(ev, buffer.elem, n))  # type: ignore[arg-type]
+        while len(rows) > 1:
+            half = len(rows) // 2
+            rows = [_interleave(ev, rows[i], rows[i + half]) for i in range(half)]
+        (mixed,) = rows
+        lane = ev.pointer(buffer, index)
+        p = lane.val if isinstance(lane, Uni) else ev.at_pos(
+            lane, Pointer(buffer.elem))  # type: ignore[arg-type]
+        w.do(f"store {mixed.ty} {mixed.text}, ptr {p.text}, align 1")
+        return []
+
+
+def _interleave(ev: Evaluation, a: Val, b: Val) -> Val:
+    """Lanes of two vectors in turn."""
+    if not a.ty.startswith("<"):
+        a, b = (ev.w.pure(f"<1 x {x.ty}>", f"insertelement <1 x {x.ty}> poison, {x.ty} {{}}, i64 0",
+                          x) for x in (a, b))
+    count, _, ty = a.ty[1:-1].partition(" x ")
+    n = int(count)
+    order = ", ".join(f"i32 {i}, i32 {n + i}" for i in range(n))
+    return ev.w.pure(f"<{2 * n} x {ty}>", f"shufflevector {a.ty} {{}}, {b.ty} {{}}, "
+                                          f"<{2 * n} x i32> <{order}>", a, b)
 
 
 class Touch(Handler):

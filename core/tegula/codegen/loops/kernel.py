@@ -170,6 +170,10 @@ class KernelEmitter:
             if v not in frame.sinks and v.owner in frame.plan.order and all(
                     self._may_aim(frame, v, sink, old) for old in olds or [None]):
                 frame.sinks[v] = sink
+                acc = v.owner.group("acc")[0] if v.owner.name == "dot" else None
+                if acc in frame.plan.kept and acc not in frame.sinks and (
+                        frame.plan.last_use(acc) <= self._slot_time(frame.plan, v)):
+                    frame.sinks[acc] = sink
             else:
                 copies.append((v, sink))
         return copies
@@ -251,9 +255,9 @@ class KernelEmitter:
         """Items as they run at an element: what overwrites old values last."""
         late = self.frames[-1].late
         return sorted(items, key=lambda i: (
-            i.kind == "write" and id(self.target(i)) in late, i.order))
+            i.kind == "write" and id(self.destination(i)) in late, i.order))
 
-    def target(self, item: Item) -> Buffer:
+    def destination(self, item: Item) -> Buffer:
         """The buffer that a write goes to."""
         if item.target is not None:
             return self.targets[item.target]
@@ -261,14 +265,14 @@ class KernelEmitter:
         return self.homes[item.value]
 
     def home_of(self, item: Item) -> Buffer | None:
-        return self.target(item) if item.kind == "write" else None
+        return self.destination(item) if item.kind == "write" else None
 
     def _open(self, frame: Frame, slot: Slot) -> None:
         """Make the buffers that a slot writes."""
         plan = frame.plan
         for item in slot.items:
             if item.kind == "write":
-                self._open_write(frame, item)
+                self._open_write(frame, item, slot)
             elif item.kind in ("reduce", "scan", "atomic"):
                 assert item.op is not None
                 for r in item.op.results:
@@ -286,11 +290,12 @@ class KernelEmitter:
         slot = plan._slot_of[r]
         return any(s is not slot or not exact for s, exact in reads)
 
-    def _open_write(self, frame: Frame, item: Item) -> None:
+    def _open_write(self, frame: Frame, item: Item, slot: Slot) -> None:
+        v = item.value
         if item.target is None:
-            assert item.value is not None
-            if item.value not in self.homes:
-                self.give_home(frame, item.value)
+            assert v is not None
+            if v not in self.homes:
+                self.give_home(frame, v, None, self._fastest(frame.plan, v, slot))
             return
         kind = item.target[0]
         if kind == "cat" and item.target not in self.targets:
@@ -313,13 +318,22 @@ class KernelEmitter:
             self.targets["cat", result, which] = Buffer(base, buffer.elem, shape, buffer.strides)
             start += shape[axis]
 
-    def give_home(self, frame: Frame, v: Value, elem: DType | Pointer | None = None) -> Buffer:
+    def _fastest(self, plan: BlockPlan, v: Value, slot: Slot) -> int | None:
+        """The dimension along which a kept value should be contiguous (None: the last)."""
+        if v in plan.layout:
+            return 1 - plan.layout[v]  # as its memory is; transposed afterwards
+        if any(s.op is not None and s.op.name == "dot" for s, _ in plan.reads(v)):
+            return None
+        return slot.vdim
+
+    def give_home(self, frame: Frame, v: Value, elem: DType | Pointer | None = None,
+                  fastest: int | None = None) -> Buffer:
         """The buffer of a value: its sink if it has one, else fresh space."""
         sink = frame.sinks.get(v)
         if sink is not None:
             self.homes[v] = sink
             return sink
-        buffer = self.arena.tile(shape_of(v.type), elem or elem_of(v.type))
+        buffer = self.arena.tile(shape_of(v.type), elem or elem_of(v.type), fastest)
         self.own(frame, v, buffer)
         return buffer
 

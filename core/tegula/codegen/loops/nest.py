@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 HANDLERS = {
     "store": handlers.Store, "write": handlers.Write, "touch": handlers.Touch,
     "atomic": handlers.Atomic, "print": handlers.Print, "assert": handlers.Assert,
-    "reduce": folds.Reduce, "scan": folds.Scan,
+    "reduce": folds.Reduce, "scan": folds.Scan, "panel": handlers.Panel,
 }  # fmt: skip
 
 MAX_UNROLL = 4
@@ -52,7 +52,7 @@ class Nest:
 
     def _choose_vdim(self) -> int:
         space, want = self.slot.space, self.slot.vdim
-        if want is not None and space[want] > 1:
+        if want is not None and (space[want] > 1 or self.slot.view is not None):
             return want
         votes = [0.0] * len(space)
         for item in self.slot.items:
@@ -63,7 +63,7 @@ class Nest:
             for v in item.needs:
                 for leaf, exact in self.k.exprs.leaves(v).items():
                     buffer = self.k.homes.get(leaf)
-                    if exact and buffer is not None and shape_of(leaf.type) == space:
+                    if exact and buffer is not None and len(buffer.shape) == len(space):
                         unit = buffer.unit_dim()
                         if unit is not None:
                             votes[unit] += 1
@@ -376,14 +376,14 @@ class Nest:
     def _remainders(self) -> list[tuple[Value, Index]]:
         """Remainders of an index that runs along the vector dimension."""
         probe: list[Lane] = [self.ev.zero_index] * len(self.slot.space)
-        along = Along(self.w.const(0, "i64"), 1)
-        probe[self.vdim] = along
+        probe[self.vdim] = Along(self.w.const(0, "i64"), 1)
         out = []
         for v, index in self.walk(tuple(probe)):
             op = v.owner
-            if op is None or op.name != "rem" or along not in index:
+            moving = [d for d, i in enumerate(index) if isinstance(i, Along)]
+            if op is None or op.name != "rem" or len(moving) != 1:
                 continue
-            d = index.index(along)
+            (d,) = moving
             x, y = op.operands
             s = self.k.exprs.stride
             others = [i for i in range(len(index)) if i != d]
@@ -397,7 +397,9 @@ class Nest:
         stack: list[tuple[Value, Index]] = []
         for item in self.slot.items:
             for v in item.needs:
-                if is_tile(v) and shape_of(v.type) == self.slot.space:
+                if self.slot.view is not None:
+                    stack.append((v, self.slot.view(self, index)))
+                elif is_tile(v) and shape_of(v.type) == self.slot.space:
                     stack.append((v, index))
         seen: set[tuple[Value, Index]] = set()
         out = []

@@ -21,8 +21,8 @@ from tegula.ir.types import shape_of
 STEP = 1000
 """Distance in time of slots that are appended, so that others fit between them."""
 
-OWNERS = frozenset({"dot", "for", "while", "if", "cat"})
-"""Ops whose tile results come in buffers of their own."""
+START = -1_000_000_000
+"""Before everything."""
 
 
 @dataclass(eq=False)
@@ -53,6 +53,8 @@ class Slot:
     scalar: bool = False
     reversed_dims: dict[int, bool] = field(default_factory=dict)
     closed: bool = False
+    view: Any = None
+    """Maps an index of the nest to an index of its items' values, where they differ."""
 
     @property
     def is_nest(self) -> bool:
@@ -99,7 +101,7 @@ class BlockPlan:
         self.layout: dict[Value, int] = {}
         """Kept values whose buffer is transposed so that this dimension is contiguous."""
         self.pairs: list[AliasPair] = []
-        self.acquire = -1
+        self.acquire = START
         self._slot_of: dict[Value, Slot] = {}
 
     def run(self) -> BlockPlan:
@@ -118,10 +120,10 @@ class BlockPlan:
 
     def earliest(self, values: Iterable[Value], exact: bool = True) -> int:
         """The earliest time at which the values can be computed (at their own element)."""
-        t = -1
+        t = START
         for v in values:
             for leaf, is_exact in self.x.leaves(v).items():
-                at = self.ready.get(leaf, -1)
+                at = self.ready.get(leaf, START)
                 if leaf in self.exact_only and not (exact and is_exact):
                     at += 1
                 if at > t:
@@ -308,7 +310,7 @@ class BlockPlan:
             item = Item("write", self.order[op], op, source, ("cat", result, which), (source,))
             last = self._join(item, shape_of(source.type), self.earliest([source]), None)
             assert last is not None
-            self.ready[result] = max(self.ready.get(result, -1), last.t + 1)
+            self.ready[result] = max(self.ready.get(result, START), last.t + 1)
         assert last is not None
         self._slot_of[result] = last
 
@@ -493,7 +495,7 @@ class BlockPlan:
     def _keep(self, v: Value, op: Op, asked: list[tuple[Slot, bool]]) -> Slot:
         """Choose the nest that writes a kept value to its buffer."""
         space = shape_of(v.type)
-        t = max(self.earliest([v]), self.ready.get(v, -1))
+        t = max(self.earliest([v]), self.ready.get(v, START))
         first = min((s for s, _ in asked), key=lambda s: s.t, default=self.end)
         limit = first.t
         for e in self.effects:
@@ -535,7 +537,7 @@ class BlockPlan:
 
     def last_use(self, v: Value) -> int:
         """Time of the last slot that reads a value."""
-        return max((s.t for s, _ in self.demands.get(v, ())), default=-1)
+        return max((s.t for s, _ in self.demands.get(v, ())), default=START)
 
     def reads(self, v: Value) -> Sequence[tuple[Slot, bool]]:
         return self.demands.get(v, ())
