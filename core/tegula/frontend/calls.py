@@ -12,7 +12,7 @@ from typing import Any
 
 from tegula.errors import CompilationError
 from tegula.ir.types import DType, f32, i32
-from tegula.language.builtin import Builtin, ConstexprFunction
+from tegula.language.builtin import Builtin, ConstexprFunction, emit
 from tegula.language.debug import device_print, python_range
 from tegula.language.dtypes import dtype
 from tegula.language.elementwise import abs as absolute
@@ -273,7 +273,7 @@ def _print(visitor: Calls, args: list[Any], named: dict[str, Any]) -> None:
     prefix = ""
     if args and isinstance(args[0], str):
         prefix, args = args[0], args[1:]
-    device_print.emit(visitor.s, prefix, *args, **named)  # type: ignore[attr-defined]
+    emit(device_print, visitor.s, prefix, *args, **named)
 
 
 def _isinstance(visitor: Calls, args: list[Any], named: dict[str, Any]) -> bool:
@@ -333,7 +333,7 @@ def _extreme(name: str) -> Callable[[Any, list[Any], dict[str, Any]], Any]:
 
 def _abs(visitor: Calls, args: list[Any], named: dict[str, Any]) -> Any:
     (x,) = args
-    return abs(x) if is_number(x) else absolute.emit(visitor.s, x)  # type: ignore[attr-defined]
+    return abs(x) if is_number(x) else emit(absolute, visitor.s, x)
 
 
 def _sum(visitor: Calls, args: list[Any], named: dict[str, Any]) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 
 from tegula.errors import nearest
 from tegula.ir.types import i1
+from tegula.language.builtin import emit
 from tegula.language.descriptor import DESCRIPTOR_METHODS
 from tegula.language.members import TENSOR_METHODS
 from tegula.language.shape import subscript, trans
@@ -236,7 +237,7 @@ class Expressions(Base):
                 return BoundMethod(TENSOR_METHODS[name], value)
             if name == "T":
                 self.locate(node)
-                return trans.emit(self.s, value)  # type: ignore[attr-defined]
+                return emit(trans, self.s, value)
             known = [*TENSOR_PROPERTIES, "T", *TENSOR_METHODS]
             raise LanguageError(f"tensors have no attribute `{name}`{nearest(name, known)}")
         if isinstance(value, tensor_descriptor):

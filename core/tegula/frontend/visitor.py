@@ -13,6 +13,7 @@ from typing import Any
 
 from tegula.errors import CompilationError
 from tegula.ir.opdef import IRError
+from tegula.language.builtin import emit
 from tegula.language.debug import device_assert
 from tegula.language.values import tensor
 
@@ -126,7 +127,7 @@ class Visitor(Control):
         cond = self.visit(node.test)
         message = self.visit(node.msg) if node.msg is not None else ""
         if isinstance(cond, tensor):
-            device_assert.emit(self.s, cond, message)  # type: ignore[attr-defined]
+            emit(device_assert, self.s, cond, message)
         elif not cond:
             raise StaticAssertion(f"assertion failed: {message}" if message else "assertion failed")
 

@@ -41,6 +41,11 @@ def builtin(emit: Callable[Concatenate[Semantic, P], R]) -> Callable[P, R]:
     return Builtin(emit)
 
 
+def emit(function: Callable[..., R], s: Semantic, *args: Any, **kwargs: Any) -> R:
+    """Call a function of the language from another one."""
+    return function.emit(s, *args, **kwargs)  # type: ignore[attr-defined]
+
+
 class ConstexprFunction:
     """Host Python that kernels run at compile time, on compile-time arguments."""
 

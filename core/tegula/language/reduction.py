@@ -9,7 +9,7 @@ from tegula.frontend.promotion import name_of
 from tegula.ir.core import Block
 from tegula.ir.types import DType, bf16, elem_of, f16, f32, f64, i32
 
-from .builtin import builtin
+from .builtin import builtin, emit
 from .dtypes import dtype as Dtype
 from .values import describe, tensor
 
@@ -138,7 +138,7 @@ def _reduce_with_indices(
     else:
         place = s.axis(axis, rank, "reduce")
     index = indices_along(s, flat, place)
-    value, position = reduce.emit(s, (flat, index), place, combine_fn)  # type: ignore[attr-defined]
+    value, position = emit(reduce, s, (flat, index), place, combine_fn)
     if s.flag(keep_dims, "keep_dims"):
         dims = rank if axis is None else 0
         value, position = (_keep_dims(s, r, dims, place) for r in (value, position))

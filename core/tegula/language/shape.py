@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tegula.frontend.diagnostics import LanguageError
 
-from .builtin import builtin
+from .builtin import builtin, emit
 from .values import describe, tensor
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def trans(s: Semantic, input: tensor, *dims: Any) -> tensor:
     """Swap the last two dimensions, or reorder all of them by `dims`."""
     x = _tile(s, input, "trans")
     if dims:
-        return permute.emit(s, x, *dims)  # type: ignore[attr-defined,no-any-return]
+        return emit(permute, s, x, *dims)
     rank = len(x.ir_shape)
     if rank < 2:
         raise LanguageError(f"trans takes a tile of two dimensions or more, not {describe(x)}")
