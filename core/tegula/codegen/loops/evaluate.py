@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from tegula.codegen.loops import access
+from tegula.codegen.loops import access, rare
 from tegula.codegen.loops.buffers import Buffer
 from tegula.codegen.loops.convert import cast, compare
 from tegula.codegen.loops.elementwise import RULES
@@ -179,6 +179,8 @@ class Evaluation(Lanes):
 
     def _operands(self, op: Op, v: Value, index: Index) -> list[tuple[Value, Index]]:
         name = op.name
+        if rare.is_rare(op):
+            return [(op.operands[0], index), (op.operands[2], index)]
         if op.opdef.elementwise or name == "load":
             return [(o, index) for o in op.operands]
         if name == "hint":
@@ -319,6 +321,9 @@ class Evaluation(Lanes):
             return
         if not op.opdef.elementwise:
             self.w.scope.memo[v, index] = xs[0]
+            return
+        if rare.is_rare(op):
+            self.remember(v, index, rare.select(self, op, index, *xs))
             return
         self.remember(v, index, self.apply(op, v, xs))
 
