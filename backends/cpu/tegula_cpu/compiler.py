@@ -1,0 +1,157 @@
+"""Compiles kernels for processors: tile IR to loop nests to LLVM text to an object file."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tegula.plugin import (
+    ANY,
+    Artifact,
+    Capabilities,
+    Compiler,
+    Options,
+    Target,
+    UnsupportedError,
+)
+from tegula.runtime import stages
+
+if TYPE_CHECKING:
+    from llvmlite.binding import TargetMachine
+
+    from tegula.ir import Module
+    from tegula.passes import Pipeline
+
+OPT_LEVEL = 2
+PIPELINE = "expand-math"
+DTYPES = frozenset(
+    "i1 i8 i16 i32 i64 u8 u16 u32 u64 f8e5 f8e5b16 f8e4nv f8e4b8 f16 bf16 f32 f64".split()
+)
+"""Every dtype but f8e4b15, for which numpy has no meaning."""
+
+_LOCK = threading.RLock()
+"""LLVM's global context serves one thread at a time."""
+
+
+@dataclass(frozen=True)
+class CpuOptions(Options):
+    """The common options; warps, stages and clusters mean nothing here."""
+
+    ignored: ClassVar[frozenset[str]] = frozenset(
+        {"num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion"}
+    )
+
+
+class CpuCompiler(Compiler):
+    """Loop nests, vectorised for the widest unit of the target."""
+
+    def targets(self) -> Sequence[Target]:
+        from tegula_cpu.target import known_targets
+
+        return known_targets()
+
+    def capabilities(self, target: Target) -> Capabilities:
+        from tegula.codegen.loops.capabilities import supported_ops
+        from tegula.ir.types import DTYPES as ALL
+
+        floats = sorted(n for n in DTYPES if ALL[n].is_float)
+        ints = sorted(n for n in DTYPES if ALL[n].is_int and n != "i1")
+        wide = [n for n in ints if ALL[n].bits >= 32]
+        accumulators = [n for n in floats if ALL[n].bits >= 16]
+        return Capabilities(
+            target,
+            dtypes=DTYPES,
+            ops={name: frozenset({ANY}) for name in supported_ops()},
+            dot=frozenset(
+                [(a, a, c) for a in floats for c in accumulators]
+                + [(a, a, c) for a in ints for c in wide]
+            ),
+            atomics={
+                **{k: frozenset(floats + ints) for k in ("add", "max", "min", "xchg", "cas")},
+                **{k: frozenset(ints) for k in ("and", "or", "xor")},
+            },
+            features=frozenset({"device_assert", "device_print", "unified_memory"}),
+            limits={"vector_bits": int(target["vector_bits"])},
+            numerics={
+                "fma": "never contracted",
+                "denormals": "kept",
+                "reduction_order": "free",
+                "index_overflow": "widened indices are taken not to wrap within a vector",
+            },
+        )
+
+    def options(self, target: Target, given: Mapping[str, Any]) -> Options:
+        return CpuOptions.make(given)
+
+    def pipeline(self, target: Target, options: Options) -> Pipeline:
+        from tegula.passes import Pipeline
+
+        return Pipeline.parse(PIPELINE)
+
+    def emit(self, module: Module, target: Target, options: Options) -> Artifact:
+        from tegula.codegen.loops.evaluate import Unsupported
+        from tegula.codegen.loops.lower import lower
+        from tegula_cpu.target import vector_target
+
+        try:
+            lowered = lower(
+                module,
+                vector_target(target),
+                assume_disjoint=options.assume_disjoint,
+                debug=options.debug,
+            )
+        except Unsupported as error:
+            op = error.op
+            raise UnsupportedError("cpu", op.name, error.why, loc=op.loc) from None
+        stages.record("llir", lowered.text)
+        (kernel,) = module.kernels
+        return Artifact(
+            "elf-object",
+            assemble(lowered.text, target),
+            kernel.name,
+            tuple(str(p.type) for p in kernel.body.args),
+            {
+                "scratch_bytes": lowered.scratch_bytes,
+                "alias_pairs": [list(pair) for pair in lowered.alias_pairs],
+            },
+        )
+
+    def fingerprint(self) -> str:
+        import llvmlite
+        import llvmlite.binding as llvm
+
+        from tegula import __version__
+
+        llvm_version = ".".join(map(str, llvm.llvm_version_info))
+        return f"cpu {__version__}, llvmlite {llvmlite.__version__}, LLVM {llvm_version}"
+
+
+@cache
+def _machine(target: Target) -> TargetMachine:
+    """The target machine of a target, made once: it takes longer than a small kernel."""
+    from tegula_cpu.target import machine
+
+    return machine(target, OPT_LEVEL)
+
+
+def assemble(text: str, target: Target) -> bytes:
+    """Object code of an LLVM module given as text."""
+    import llvmlite.binding as llvm
+
+    with _LOCK:
+        machine = _machine(target)
+        module = llvm.parse_assembly(text)
+        module.triple = target["triple"]
+        module.data_layout = str(machine.target_data)
+        _optimise(module, machine)
+        if stages.active():
+            stages.record("asm", machine.emit_assembly(module.clone()))
+        code: bytes = machine.emit_object(module)
+        return code
+
+
+def _optimise(module: Any, machine: TargetMachine) -> None:
+    """The few passes that pay: the text is placed and shared already when it is written."""
