@@ -62,6 +62,14 @@ def test_wrong_grids(grid: Any, error: type[Exception], message: str) -> None:
         kernel[lambda meta: grid](X, 3)
 
 
+def test_a_float_is_no_grid_even_after_its_equal_was_used() -> None:
+    kernel[(8,)](X, 3)
+    for grid in ((8.0,), (np.float64(8),)):
+        with pytest.raises(GridTypeError, match="type float"):
+            kernel[grid](X, 3)
+    assert kernel[(np.int64(8),)] is kernel[(8,)] is kernel[8] is kernel[(8, 1, 1)]
+
+
 @pytest.mark.parametrize("grid", [(0,), (3, 0), (0, 0, 0), 0])
 def test_zero_launches_nothing(grid: Any) -> None:
     compiled = kernel[(1,)](X, 3)

@@ -106,22 +106,30 @@ class JITFunction(DeviceFunction):
     def __getitem__(self, grid: Any) -> Launcher:
         """The launcher for a grid; those used before come from a dictionary."""
         if grid.__class__ is tuple:
+            for count in grid:  # 2.0 would find what was bound for 2
+                if count.__class__ is not int:
+                    return self._bind_grid(grid)
             try:
                 return self._bound[grid]
-            except (KeyError, TypeError):
+            except KeyError:
                 return self._bind_grid(grid)
         return CallableGrid(self, grid) if callable(grid) else self._bind_grid(grid)
 
     def _bind_grid(self, grid: Any) -> Launcher:
         dims = grids.normalize(self.fn.__name__, grid)
-        slow = functools.partial(self._launch, dims)
-        launcher: Launcher = slow
-        if 0 not in dims and not self.pre_run_hooks and config.native_launch and dispatch.native():
-            launcher = dispatch.launcher(self._own_table(), dims, slow)
-        if isinstance(grid, tuple):
-            with self._lock:
-                if len(self._bound) >= MAX_BOUND_GRIDS:
-                    self._bound.clear()
+        launcher = self._bound.get(dims)
+        if launcher is None:
+            slow = functools.partial(self._launch, dims)
+            native = config.native_launch and 0 not in dims and not self.pre_run_hooks
+            if native and dispatch.native() is not None:
+                launcher = dispatch.launcher(self._own_table(), dims, slow)
+            else:
+                launcher = slow
+        with self._lock:
+            if len(self._bound) >= MAX_BOUND_GRIDS:
+                self._bound.clear()
+            self._bound[dims] = launcher
+            if type(grid) is tuple and all(type(count) is int for count in grid):
                 self._bound[grid] = launcher
         return launcher
 
@@ -248,10 +256,8 @@ class CallableGrid:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         kernel = self.kernel
-        meta = dict(zip(kernel.arg_names, args))
-        meta.update(kwargs)
-        for name, value in kernel._defaults.items():
-            meta.setdefault(name, value)
+        meta = {**kernel._defaults, **kwargs}
+        meta.update(zip(kernel.arg_names, args))
         try:
             grid = self.grid(meta)
         except KeyError as error:
