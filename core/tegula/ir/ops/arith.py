@@ -425,8 +425,11 @@ class Bitcast:
         return np.asarray(x).view(result_dtype(op))[()]
 
 
-def _declare_math(name: str, doc: str, f: Any, any_float: bool = False) -> None:
-    evaluate = in_f32(lambda op, x: f(x)) if any_float else via_f64(f)
+def _declare_math(
+    name: str, doc: str, f: Any, any_float: bool = False, exact: bool = False
+) -> None:
+    """`exact`: numpy rounds the function right itself; by way of a wider type, twice."""
+    evaluate = in_f32(lambda op, x: f(x)) if any_float or exact else via_f64(f)
     body = {"__doc__": doc, "operands": "x", "infer": same_float if any_float else math_float,
             "evaluate": staticmethod(evaluate)}  # fmt: skip
     op(name, traits="pure elementwise", category="math")(type(name, (), body))
@@ -447,10 +450,10 @@ for _name, _doc, _f in (
     ("cos", "Cosine of an angle in radians.", np.cos),
     ("tanh", "Hyperbolic tangent.", np.tanh),
     ("erf", "Error function.", _erf),
-    ("sqrt", "Square root, correctly rounded.", np.sqrt),
     ("rsqrt", "Reciprocal square root. out = 1 / sqrt(x).", lambda x: 1 / np.sqrt(x)),
 ):
     _declare_math(_name, _doc, _f)
+_declare_math("sqrt", "Square root, correctly rounded.", np.sqrt, exact=True)
 for _name, _doc, _g in (
     ("floor", "Largest integer not above x.", np.floor),
     ("ceil", "Smallest integer not below x.", np.ceil),
