@@ -1,9 +1,10 @@
-# ruff: noqa: SIM113 (kernels under test)
+# ruff: noqa: B007, SIM113 (kernels under test)
 """Control flow: what is decided at compile time leaves no trace, the rest means what Python
 means."""
 
 from __future__ import annotations
 
+import math
 from collections import namedtuple
 
 import numpy as np
@@ -411,3 +412,73 @@ def test_every_op_has_a_place():
             assert op.loc.file == __file__
             assert first <= op.loc.line <= first + 8
     assert isinstance(module, ir.Module)
+
+
+@jit
+def promoted_two_loops_in(out, x, n):
+    acc = 0
+    for i in range(n):
+        for j in range(n):
+            k = 0
+            while k < 1:
+                acc += tl.load(x + i + j + tl.arange(0, 2))
+                k += 1
+    tl.store(out + tl.arange(0, 2), acc)
+
+
+def test_constant_takes_the_type_an_inner_loop_needs():
+    x = np.arange(8, dtype=np.float32)
+    expected = [sum(i + j + k for i in range(3) for j in range(3)) for k in range(2)]
+    assert call(promoted_two_loops_in, x, 3, shape=2).tolist() == expected
+
+
+@jit
+def not_constant_any_more(out, x, n):
+    acc = 0
+    for i in range(n):
+        acc += 1
+        for j in range(n):
+            acc = acc + tl.load(x + j)
+    tl.store(out, acc)
+
+
+def test_only_constants_change_their_type():
+    from tegula.errors import CompilationError
+
+    with pytest.raises(CompilationError, match="`acc` is int32 before the loop and fp32"):
+        build(not_constant_any_more, (np.zeros(1, np.float32), np.zeros(2, np.float32), 2))
+
+
+@jit
+def unrolled_around_a_loop(out, n):
+    for start in tl.static_range(2):
+        acc = start if start == 0 else tl.zeros((2,), tl.float32)
+        for i in range(n):
+            acc = acc + i * tl.full((2,), 1, tl.float32)
+        tl.store(out + start * 2 + tl.arange(0, 2), acc)
+
+
+def test_turns_of_an_unrolled_loop_have_their_own_types():
+    assert call(unrolled_around_a_loop, 3, shape=4).tolist() == [3, 3, 3, 3]
+
+
+@jit
+def walrus_changes_type(out, x):
+    v = 0
+    i = 0
+    while (v := tl.load(x + i)) < 2.5:
+        i += 1
+    tl.store(out, v)
+
+
+def test_the_condition_of_a_while_may_set_the_type():
+    assert call(walrus_changes_type, np.array([1, 2, 3], np.float32)) == 3
+
+
+@jit
+def stdlib_constants(out):
+    tl.store(out, math.pi + math.floor(2.5) + np.inf * 0 if math.pi < 3 else math.sqrt(16.0))
+
+
+def test_numbers_of_the_math_module():
+    assert call(stdlib_constants) == 4

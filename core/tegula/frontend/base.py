@@ -14,6 +14,7 @@ from tegula.errors import (
     nearest,
 )
 from tegula.ir.builder import Builder
+from tegula.ir.core import Value
 from tegula.ir.location import Location
 from tegula.ir.opdef import IRError
 from tegula.language.values import describe, tensor
@@ -52,6 +53,9 @@ class Base:
         """Names annotated constexpr, and where."""
         self.loop_specs: dict[tuple[ast.stmt, str], Any] = {}
         """Types that constants turned out to need as loop variables."""
+        self.tries: dict[tuple[ast.stmt, str], int] = {}
+        self.weak: dict[Value, tuple[ast.stmt, str, Any]] = {}
+        """Loop variables that still hold the constant they began with, in the first turn: where."""
         self.loops: list[ast.stmt] = []
         """Runtime loops around the statement at hand."""
         self.copies = 0

@@ -40,7 +40,15 @@ from .structure import (
 
 MAX_UNROLL = 100_000
 MAX_COPIES = 64
+MAX_TRIES = 4
 UNSET = Poison("this variable has no value", "give it one first")
+
+
+class Retry(BaseException):
+    """The body of a loop must be visited again; no error, so it passes by those who handle them."""
+
+    def __init__(self, node: ast.stmt) -> None:
+        self.node = node
 
 
 class Control(Calls):
@@ -239,20 +247,18 @@ class Control(Calls):
         before = dict(self.env)
         carried = self.carried(node, facts.exposed | facts.live_out, facts.assigned - {counter})
         loc = self.b.loc
-        while True:
+
+        def attempt() -> tuple[Block, dict[str, Spec]]:
             specs = {name: self.loop_spec(node, name, before[name]) for name in carried}
-            body = Block([counter_type, *(t for s in specs.values() for t in types_of(s))])
+            body = Block([counter_type])
             self.env = dict(before)
-            arguments = iter(body.args)
-            self.env[counter] = tensor(next(arguments))
-            for name, item in specs.items():
-                self.env[name] = build(item, arguments)
-            self.loops.append(node)
-            with self.b.at(body):
-                self.run(node.body)
-            self.loops.pop()
-            if self.settle(node, specs, before):
-                break
+            self.env[counter] = tensor(body.args[0])
+            self.enter(node, body, specs, before)
+            self.turn(node, body)
+            self.settle(node, specs, before)
+            return body, specs
+
+        body, specs = self.until_settled(node, attempt)
         self.b.loc = loc
         self.close(body, self.collect(body, self.env, specs))
         inner = self.env
@@ -299,34 +305,70 @@ class Control(Calls):
         return names
 
     def loop_spec(self, node: ast.stmt, name: str, value: Any) -> Spec:
-        """The type a variable is carried with: its own, or the one found in an earlier visit of
-        the body.
-        """
+        """The type a variable is carried with: its own, or the one found in an earlier visit."""
         found: Spec | None = self.loop_specs.get((node, name))
-        return found if found is not None else runtime_spec(value)
+        return found if found is not None and fits(value, found) else runtime_spec(value)
 
-    def settle(self, node: ast.stmt, specs: dict[str, Spec], before: dict[str, Any]) -> bool:
-        """True if every carried variable ends a turn as it began; False if the body must be
-        visited again with the types that constants turned out to need."""
-        again = False
+    def enter(
+        self, node: ast.stmt, block: Block, specs: dict[str, Spec], before: dict[str, Any]
+    ) -> None:
+        """Make the carried variables arguments of a loop's block."""
+        for name, spec in specs.items():
+            args = [Value(t) for t in types_of(spec)]
+            block.args.extend(args)
+            self.env[name] = build(spec, iter(args))
+            value = before[name]
+            if is_number(value):
+                self.weak[args[0]] = (node, name, value)
+            elif isinstance(value, tensor) and value.handle in self.weak:
+                self.weak[args[0]] = self.weak[value.handle]
+
+    def turn(self, node: ast.For | ast.While, block: Block) -> None:
+        """Compile one turn of a runtime loop into a block."""
+        self.loops.append(node)
+        with self.b.at(block):
+            self.run(node.body)
+        self.loops.pop()
+
+    def until_settled(self, node: ast.stmt, attempt: Callable[[], Any]) -> Any:
+        """Visit a loop's body, and once more with each type that a constant turned out to need."""
+        loops = list(self.loops)
+        while True:
+            try:
+                return attempt()
+            except Retry as retry:
+                self.loops[:] = loops
+                if retry.node is not node:
+                    raise
+
+    def settle(self, node: ast.stmt, specs: dict[str, Spec], before: dict[str, Any]) -> None:
+        """Check that every carried variable ends a turn as it began.
+
+        Where one does not, but began as a constant (of this loop, or of one around it that passed
+        it on untouched), the body of that loop is visited again with the type that was needed.
+        """
         for name, spec in specs.items():
             value = self.env.get(name)
             if isinstance(value, Poison):
                 raise LanguageError(value.message, value.hint)
             if fits(value, spec):
                 continue
-            new = spec_of(value)
-            wider = widen(before[name], spec, new)
-            if wider is not None and (node, name) not in self.loop_specs:
-                self.loop_specs[node, name] = wider
-                again = True
-                continue
+            new, first = spec_of(value), before[name]
+            origin = (node, name, first)
+            if isinstance(first, tensor):
+                origin = self.weak.get(first.handle, origin)
+            place = origin[:2]
+            wider = widen(origin[2], spec, new)
+            tries = self.tries.get(place, 0)
+            if wider is not None and tries < MAX_TRIES:
+                self.tries[place] = tries + 1
+                self.loop_specs[place] = wider
+                raise Retry(origin[0])
             raise LanguageError(
                 f"`{name}` is {show(spec)} before the loop and {show(new)} after a turn of it; "
                 "a variable that a loop carries keeps its type and shape",
                 self.carry_hint(name, spec, new),
             )
-        return not again
 
     def carry_hint(self, name: str, old: Spec, new: Spec) -> str:
         if isinstance(old, ConstSpec) or isinstance(new, ConstSpec):
@@ -373,34 +415,28 @@ class Control(Calls):
         carried = self.carried(node, facts.exposed | facts.live_out, facts.assigned)
         self.locate(node)
         loc = self.b.loc
-        while True:
+
+        def attempt() -> tuple[Block, Block, dict[str, Spec], dict[str, Spec]] | None:
             specs = {name: self.loop_spec(node, name, before[name]) for name in carried}
-            types = [t for s in specs.values() for t in types_of(s)]
-            head = Block(types)
+            head, body = Block(), Block()
             self.env = dict(before)
-            arguments = iter(head.args)
-            for name, item in specs.items():
-                self.env[name] = build(item, arguments)
+            self.enter(node, head, specs, before)
             with self.b.at(head):
                 flag = self.while_condition(node)
                 if flag is None:
-                    self.env = before
                     return None
-                passed = {**specs, **self.test_specs(facts.in_test, specs)}
-                values = [
-                    h for n, item in passed.items() for h in handles(self.s, self.env[n], item)
-                ]
-                self.b.create("condition", flag.handle, values)
-            body = Block([t for s in passed.values() for t in types_of(s)])
-            arguments = iter(body.args)
-            for name, item in passed.items():
-                self.env[name] = build(item, arguments)
-            self.loops.append(node)
-            with self.b.at(body):
-                self.run(node.body)
-            self.loops.pop()
-            if self.settle(node, specs, before):
-                break
+                passed = self.passed_specs(facts.in_test, specs)
+                self.b.create("condition", flag.handle, self.collect(head, self.env, passed))
+            self.enter(node, body, passed, self.env)
+            self.turn(node, body)
+            self.settle(node, specs, before)
+            return head, body, specs, passed
+
+        settled = self.until_settled(node, attempt)
+        if settled is None:
+            self.env = before
+            return None
+        head, body, specs, passed = settled
         self.b.loc = loc
         self.close(body, self.collect(body, self.env, specs))
         inner = self.env
@@ -412,11 +448,12 @@ class Control(Calls):
             self.env[name] = build(item, results)
         return None
 
-    def test_specs(self, names: Any, specs: dict[str, Spec]) -> dict[str, Spec]:
-        """Specs of the variables that a loop's condition assigns."""
-        return {
-            n: runtime_spec(self.env[n]) for n in sorted(names) if n in self.env and n not in specs
-        }
+    def passed_specs(self, in_test: Any, specs: dict[str, Spec]) -> dict[str, Spec]:
+        """What the condition of a `while` hands to the body: the carried variables, and those that
+        the condition itself assigns.
+        """
+        assigned = {n: runtime_spec(self.env[n]) for n in sorted(in_test) if n in self.env}
+        return {**specs, **assigned}
 
     def while_condition(self, node: ast.While) -> tensor | None:
         """The condition as a scalar; None for a loop that never runs."""

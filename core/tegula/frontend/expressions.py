@@ -28,6 +28,8 @@ from tegula.language.values import (
 
 from .base import Base
 from .diagnostics import LanguageError, Unsupported
+from .function import unwrap
+from .globals import check_global
 from .semantic import Semantic
 
 RUNTIME = (tensor, tensor_descriptor)
@@ -265,8 +267,8 @@ class Expressions(Base):
                 f"{describe(value)} has no attribute `{name}`{nearest(name, dir(value))}"
             ) from None
         if isinstance(value, ModuleType):
-            from .globals import check_global
-
+            if is_number(found) and value.__name__ in ("math", "numpy"):
+                return found  # numbers that never change: math.pi, numpy.inf
             return check_global(f"{value.__name__}.{name}", found, self.function.fn.__name__)
         return found.value if isinstance(found, constexpr) else found
 
@@ -285,8 +287,6 @@ class Expressions(Base):
             raise LanguageError(
                 "a descriptor is not indexed", "read a block with desc.load([row, column])"
             )
-        from .function import unwrap
-
         if unwrap(value) is not None:
             raise Unsupported("kernels cannot be launched from kernels", "call the function: f(x)")
         if (
