@@ -43,7 +43,7 @@ def test_for_counts_down():
 @jit
 def last_counter(out, n, step):
     i = 100
-    for i in range(2, n, step):  # noqa: B007
+    for i in range(2, n, step):
         pass
     tl.store(out, i)
 
