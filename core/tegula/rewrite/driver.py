@@ -8,9 +8,10 @@ regions may need another sweep; a budget ends rules that chase each other.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from tegula.analysis.uses import use_counts
 from tegula.ir.builder import _ALWAYS_TUPLE, Builder, make_op
 from tegula.ir.core import Block, Function, Op, Value
 from tegula.ir.location import Location
@@ -48,9 +49,23 @@ class Rewriter(Sweep, Builder):
         self.nesting = 0
         self.trace = trace
         self.counters: dict[Value, Op] = {}  # counter of a loop being visited -> the loop
+        self._function: Function | None = None
+        self._uses: Mapping[Value, int] | None = None
         self.facts: dict[Any, Any] = {}  # what rules remember of values, for this sweep
 
+    # -- what rules may ask
+
+    def used_once(self, value: Value) -> bool:
+        """The value has one use.  A value made in this sweep has to wait for the next."""
+        if self._uses is None:
+            self._uses = use_counts(self._function) if self._function is not None else {}
+        return self._uses.get(value) == 1
+
     # -- the sweep
+
+    def sweep(self, function: Function) -> Function:
+        self._function, self._uses = function, None
+        return super().sweep(function)
 
     def visit(self, op: Op) -> None:
         if op.name == "for":

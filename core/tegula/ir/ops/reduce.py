@@ -113,5 +113,5 @@ class Dot:
         wide_f = np.float64 if e.bits == 64 else np.float32
         # In row-major order, so that the order of the sums does not depend on how a tile was made.
         x, y = (np.ascontiguousarray(v.astype(wide_f)) for v in (a, b))
-        out = np.matmul(x, y) + acc.astype(wide_f)
+        out = (np.matmul(x, y) + wide_f(0)) + acc.astype(wide_f)  # sums begin with 0.0
         return out.astype(result_dtype(op))

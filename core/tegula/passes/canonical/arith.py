@@ -54,6 +54,17 @@ def add_constants(op: Op, b: Rewriter) -> Value | None:
     return None if c is None else b.add(inner.operands[0], b.constant(wrapped(c + d, t), t))
 
 
+@arith.rule("add")
+def add_product(op: Op, b: Rewriter) -> Value | None:
+    """x + dot(a, b, 0) == dot(a, b, x), where nothing else uses the product (its order is free)"""
+    for product, x in (op.operands, op.operands[::-1]):
+        dot = made_by(product, "dot")
+        if dot is None or constant_of(dot.operands[2]) != 0 or not b.used_once(product):
+            continue
+        return b.dot(dot.operands[0], dot.operands[1], x, **dot.attrs)
+    return None
+
+
 @arith.rule("sub")
 def sub_zero(op: Op, b: Rewriter) -> Value | None:
     """x - 0 == x, for floats too"""
