@@ -7,7 +7,6 @@ ValueError), so existing handlers keep working.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -162,5 +161,7 @@ class SourceFrame:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """`"; did you mean 'x'?"` for the known name closest to `name`, or an empty string."""
+    import difflib  # only errors need it
+
     found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f"; did you mean {found[0]!r}?" if found else ""

@@ -9,7 +9,6 @@ with a GIL, and the object layout the dispatcher was written for.
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import struct
 import sys
 import threading
@@ -98,6 +97,8 @@ def check_numpy_layout() -> bool:
 
 def _load() -> _Native:
     """Compile the dispatcher, or load its object code from the disk cache, and link it."""
+    import hashlib
+
     import llvmlite.binding as llvm
     from llvmlite import __version__ as llvmlite_version
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, overload
 from tegula.config import OVERRIDES, config
 from tegula.errors import ArgumentError, HostCallError
 from tegula.frontend.function import DeviceFunction
-from tegula.runtime import dispatch, grids
-from tegula.runtime.binding import Bound, bind
-from tegula.runtime.dispatch_tables import MAX_ENTRIES, Table, Variant
+from tegula.runtime import grids
 from tegula.runtime.parameters import KernelParam, kernel_params
 
 if TYPE_CHECKING:
+    from tegula.runtime.binding import Bound
     from tegula.runtime.compiled import CompiledKernel
+    from tegula.runtime.dispatch_tables import Table
     from tegula.runtime.specialize import Specialized
     from tegula.runtime.variants import Prepared
 
@@ -116,6 +116,8 @@ class JITFunction(DeviceFunction):
         return CallableGrid(self, grid) if callable(grid) else self._bind_grid(grid)
 
     def _bind_grid(self, grid: Any) -> Launcher:
+        from tegula.runtime import dispatch
+
         dims = grids.normalize(self.fn.__name__, grid)
         launcher = self._bound.get(dims)
         if launcher is None:
@@ -134,6 +136,8 @@ class JITFunction(DeviceFunction):
         return launcher
 
     def _own_table(self) -> Table:
+        from tegula.runtime import dispatch
+
         with self._lock:
             if self._table is None:
                 self._table = dispatch.new_table()
@@ -159,6 +163,9 @@ class JITFunction(DeviceFunction):
 
     def _bind_variants(self, prepared: Prepared, nargs: int, kwnames: tuple[str, ...]) -> None:
         """Enter into the dispatcher's table what was prepared, if the dispatcher can take it."""
+        from tegula.runtime import dispatch
+        from tegula.runtime.dispatch_tables import MAX_ENTRIES, Variant
+
         table, specialized = self._own_table(), prepared.specialized
         entries = [*specialized.entries, *prepared.guards]
         if not specialized.native or len(entries) > MAX_ENTRIES:
@@ -235,6 +242,8 @@ class JITFunction(DeviceFunction):
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Bound]:
         """The arguments in parameter order; what is missing or superfluous raises."""
+        from tegula.runtime.binding import bind
+
         return bind(self.fn.__name__, self.params, args, kwargs)[0]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
