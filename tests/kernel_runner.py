@@ -12,8 +12,11 @@ import numpy as np
 from tegula import ir
 from tegula.frontend import DeviceFunction, compile_function
 from tegula.interp import run_kernel
+from tegula.tools.execute import run_on
 
 jit = DeviceFunction
+BACKEND = "interpreter"
+"""Where `run` and `call` run kernels; the fixture `on_each_backend` changes it."""
 
 _OF_NUMPY = {ir.numpy_dtype(t): t for t in ir.DTYPES.values() if t is not ir.f8e4b15}
 
@@ -68,7 +71,12 @@ def run(
     for p, value in zip(fn.params, args, strict=False):
         if not p.is_constexpr:
             values.extend(_flat(value))
-    run_kernel(module, grid, values)
+    if BACKEND == "interpreter":
+        run_kernel(module, grid, values)
+    else:
+        (kernel,) = module.kernels
+        names = [p.name for p in kernel.body.args]
+        run_on(module, grid, dict(zip(names, values, strict=True)), BACKEND)
 
 
 def _flat(value: Any) -> list[Any]:

@@ -14,6 +14,8 @@ from kernel_runner import build, call, jit, run
 import tegula.language as tl
 from tegula import ir
 
+pytestmark = pytest.mark.usefixtures("on_each_backend")
+
 
 @jit
 def sum_to(out, n):

@@ -14,6 +14,8 @@ from tegula.interp import run_kernel
 
 RNG = np.random.default_rng(1)
 
+pytestmark = pytest.mark.usefixtures("on_each_backend")
+
 
 @jit
 def leaky_relu(x):

@@ -13,6 +13,8 @@ from tegula.ir.patterns import combine_kind
 
 RNG = np.random.default_rng(0)
 
+pytestmark = pytest.mark.usefixtures("on_each_backend")
+
 
 # ---- shapes
 

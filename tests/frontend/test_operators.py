@@ -20,6 +20,8 @@ from tegula.language.dtypes import SCALARS, parse_type
 
 T = ir.DTYPES
 
+pytestmark = pytest.mark.usefixtures("on_each_backend")
+
 
 @pytest.mark.parametrize(
     "a, b, result",

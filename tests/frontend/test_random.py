@@ -12,6 +12,8 @@ import tegula.language as tl
 M0, M1 = 0xD2511F53, 0xCD9E8D57
 W0, W1 = 0x9E3779B9, 0xBB67AE85
 
+pytestmark = pytest.mark.usefixtures("on_each_backend")
+
 
 def philox4x32(seed: int, counters: np.ndarray, rounds: int = 10) -> np.ndarray:
     """Philox 4x32 after the paper (Salmon et al. 2011), on Python integers."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tegula.errors import CompilationError, SourceFrame
+from tegula.errors import CompilationError, SourceError, SourceFrame
 from tegula.ir.builder import Builder
 from tegula.ir.core import Block, Function, Module, Value
 from tegula.ir.location import Location
@@ -233,7 +233,7 @@ def compile_function(
     try:
         compilation = Compilation(options or {})
         return compilation.compile_kernel(function, arg_types, constants, arg_attrs or {})
-    except CompilationError as error:
+    except (CompilationError, SourceError) as error:
         raise error.with_traceback(None) from error.__cause__
     except LanguageError as error:
         frames: tuple[SourceFrame, ...] = (
