@@ -41,7 +41,7 @@ def interpreted(program: Program) -> dict[str, np.ndarray]:
 def compiled(program: Program) -> dict[str, np.ndarray]:
     """What the backend leaves in memory."""
     args = program.arguments()
-    run_on(program.module, program.grid, args, "cpu")
+    run_on(program.module, program.grid, args, "cpu", {"enable_fp_fusion": False})
     return arrays(args)
 
 

@@ -120,8 +120,11 @@ class FunctionPlan:
             if op.opdef.terminator:
                 exits = [self.slot(v) for v in op.operands]
                 break
-            handler = HANDLERS.get(op.name)
-            steps.append(handler(self, op) if handler else evaluated(self, op))
+            handler = HANDLERS.get(op.name, evaluated)
+            try:
+                steps.append(handler(self, op))
+            except TypeError as error:  # a type that numpy does not have
+                raise InterpreterError(f"cannot interpret `{op.name}`: {error}", op.loc) from error
             ops.append(op)
         return BlockPlan(args, ops, steps, exits)
 
