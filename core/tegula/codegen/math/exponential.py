@@ -73,7 +73,7 @@ def _power(
     """
     low, high = limits[e.elem.name]
     half = (e.bias + 1) // 2
-    negative = e.lt(x, e.f(0.0))
+    negative = e.lt(e.as_int(x), e.i(0))  # by the sign bit: what x86 blends by
     magic = e.select(negative, e.f(rounder(e, half)), e.f(rounder(e, -half)))
     restore = e.select(negative, e.f(2.0**-half), e.f(2.0**half))
     clamped = e.at_least(e.at_most(x, e.f(high)), e.f(low))
