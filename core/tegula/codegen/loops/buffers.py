@@ -48,6 +48,8 @@ class Buffer:
     strides: tuple[int, ...]
     offset: int = -1
     nbytes: int = 0
+    padded: bool = True
+    """Whole vectors may be written past the end of a row; not so for a part of another buffer."""
 
     def unit_dim(self) -> int | None:
         """The dimension along which elements are neighbours."""

@@ -441,7 +441,7 @@ class Evaluation(Lanes):
                 lane = Vec(cast(self, self.vec(lane, e), e, b.elem))
         ptr = self.pointer(b, index)
         exec_mask = self.exec_mask
-        if isinstance(ptr, Lin) and ptr.m == 1:
+        if isinstance(ptr, Lin) and ptr.m == 1 and b.padded:
             exec_mask = None
         access.store(self, ptr, lane, None, b.elem, exec_mask)  # type: ignore[arg-type]
 

@@ -315,7 +315,8 @@ class KernelEmitter:
             shape = shape_of(source.type)
             base = self.w.gep(mem_type(buffer.elem), buffer.base,
                               self.w.const(start * buffer.strides[axis], "i64"))
-            self.targets["cat", result, which] = Buffer(base, buffer.elem, shape, buffer.strides)
+            self.targets["cat", result, which] = Buffer(
+                base, buffer.elem, shape, buffer.strides, padded=False)
             start += shape[axis]
 
     def _fastest(self, plan: BlockPlan, v: Value, slot: Slot) -> int | None:
