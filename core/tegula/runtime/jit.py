@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from tegula.config import OVERRIDES, config
-from tegula.errors import ArgumentError, HostCallError
+from tegula.errors import ArgumentError, CompilationError, HostCallError
 from tegula.frontend.function import DeviceFunction
 from tegula.runtime import grids
 from tegula.runtime.parameters import KernelParam, kernel_params
@@ -147,7 +147,10 @@ class JITFunction(DeviceFunction):
         """The path of the first launch of its kind, and of all that the dispatcher cannot do."""
         for hook in self.pre_run_hooks:
             hook(*args, **kwargs)
-        prepared = self._variants.prepare(args, kwargs)
+        try:
+            prepared = self._variants.prepare(args, kwargs)
+        except CompilationError as error:  # its place is in the kernel: frames from here are noise
+            raise error.with_traceback(None) from error.__cause__
         if 0 in grid:
             return prepared.compiled
         if self._table is not None and not self.pre_run_hooks:
@@ -174,8 +177,6 @@ class JITFunction(DeviceFunction):
             if compiled.kernel.launch_address is None:
                 return
             pairs = self._pairs(specialized, checked)
-            if pairs is None:
-                continue
             exchange, device = prepared.stream
             table.add(
                 Variant(
@@ -189,18 +190,15 @@ class JITFunction(DeviceFunction):
     @staticmethod
     def _pairs(
         specialized: Specialized, checked: Sequence[tuple[int, int, bool]]
-    ) -> list[tuple[int, int, bool]] | None:
-        """Alias checks by entry; None if an extent they need cannot be read natively."""
-        from tegula.runtime.dispatch_tables import Flag, Kind
+    ) -> list[tuple[int, int, bool]]:
+        """Alias checks by entry instead of slot."""
+        from tegula.runtime.dispatch_tables import Flag
 
         pairs = []
         for i, j, same_ok in checked:
             first, second = specialized.entry_of_slot[i], specialized.entry_of_slot[j]
             for index in (first, second):
-                entry = specialized.entries[index]
-                if entry.kind not in (Kind.NUMPY, Kind.DLPACK):
-                    return None
-                entry.flags |= Flag.EXTENT
+                specialized.entries[index].flags |= Flag.EXTENT
             pairs.append((first, second, same_ok))
         return pairs
 
