@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+import textwrap
 from dataclasses import dataclass
 
 import pytest
 
 from tegula.config import config
-from tegula.ir import Builder, Function, Module, VerifyError, i32, parse_module
-from tegula.passes import Pass, PassContext, Pipeline, default_pipeline
+from tegula.ir import Builder, Function, Module, VerifyError, i32, parse_module, print_module
+from tegula.passes import PASSES, Pass, PassContext, Pipeline, default_pipeline
 from tegula.passes.pipeline import PipelineError
 from tegula.passes.unroll import Unroll
 
@@ -122,3 +125,16 @@ def test_extra_passes_of_a_backend() -> None:
     pipeline = Pipeline.parse("cse,breaking", extra={"breaking": Breaking})
 
     assert pipeline.passes[1] == Breaking()
+
+
+EXAMPLE = re.compile(r"Before[^\n]*:\n(.*?)\nAfter[^\n]*:\n(.*)", re.DOTALL)
+
+
+@pytest.mark.parametrize("name", [n for n in PASSES if n != "expand-math"])
+def test_the_example_of_a_pass_is_true(name: str) -> None:
+    pipeline = Pipeline.parse(name)
+    found = EXAMPLE.search(inspect.getdoc(type(pipeline.passes[0])) or "")
+    assert found is not None, "the docstring needs a before and an after"
+    before, after = (parse_module(textwrap.dedent(text)) for text in found.groups())
+
+    assert print_module(pipeline.run(before, verify=True)) == print_module(after)

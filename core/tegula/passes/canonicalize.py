@@ -24,14 +24,25 @@ class Canonicalize(Pass):
     """Apply the rules of `passes.canonical` until none applies.
 
     Before:
-        %1 = constant {value = 0} : i32
-        %2 = add %x, %1 : i32
-        %3 = splat %2 {shape = [8]} : i32[8]
-        %4 = splat %y {shape = [8]} : i32[8]
-        %5 = mul %3, %4 : i32[8]
-    After:
-        %2 = mul %x, %y : i32
-        %3 = splat %2 {shape = [8]} : i32[8]
+        kernel @k(%p: ptr<i32>[8], %x: i32, %y: i32) {
+          %0 = constant {value = 1} : i32
+          %1 = mul %0, %x : i32
+          %2 = splat %1 {shape = [8]} : i32[8]
+          %3 = splat %y {shape = [8]} : i32[8]
+          %4 = add %2, %3 : i32[8]
+          store %p, %4
+          return
+        }
+    After (`dce` then drops what is left over):
+        kernel @k(%p: ptr<i32>[8], %x: i32, %y: i32) {
+          %0 = constant {value = 1} : i32
+          %1 = splat %x {shape = [8]} : i32[8]
+          %2 = splat %y {shape = [8]} : i32[8]
+          %3 = add %x, %y : i32
+          %4 = splat %3 {shape = [8]} : i32[8]
+          store %p, %4
+          return
+        }
     """
 
     name = "canonicalize"

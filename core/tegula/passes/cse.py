@@ -18,13 +18,23 @@ from .base import Pass, PassContext
 class CommonSubexpressionElimination(Pass):
     """Use an earlier equal op where there is one that is always executed before.
 
-    Loads are equal only if nothing was written in between.  Before:
-        %1 = add %x, %y : i32
-        %2 = add %y, %x : i32
-        %3 = mul %1, %2 : i32
+    Loads are equal only if nothing was written in between.
+
+    Before:
+        kernel @k(%p: ptr<i32>, %x: i32, %y: i32) {
+          %1 = add %x, %y : i32
+          %2 = add %y, %x : i32
+          %3 = mul %1, %2 : i32
+          store %p, %3
+          return
+        }
     After:
-        %1 = add %x, %y : i32
-        %3 = mul %1, %1 : i32
+        kernel @k(%p: ptr<i32>, %x: i32, %y: i32) {
+          %1 = add %x, %y : i32
+          %2 = mul %1, %1 : i32
+          store %p, %2
+          return
+        }
     """
 
     name = "cse"

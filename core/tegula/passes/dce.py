@@ -17,14 +17,29 @@ class DeadCodeElimination(Pass):
     """Keep what leads to an effect; drop the rest.
 
     A carried value that only feeds itself is dropped from its loop, a loop that is left with
-    nothing to do is dropped whole.  Before:
-        %r, %s = for %0, %n, %1, inits = [%x, %y] : i32, i32 body(%i: i32, %a: i32, %b: i32) {
-          %2 = add %a, %i : i32
-          %3 = mul %b, %b : i32
-          yield [%2, %3]
+    nothing to do is dropped whole.
+
+    Before:
+        kernel @k(%p: ptr<i32>, %x: i32, %y: i32, %n: i32) {
+          %0 = constant {value = 1} : i32
+          %1, %2 = for %0, %n, %0, inits = [%x, %y] : i32, i32 body(%i: i32, %a: i32, %b: i32) {
+            %3 = add %a, %i : i32
+            %4 = mul %b, %b : i32
+            yield [%3, %4]
+          }
+          store %p, %1
+          return
         }
-        store %p, %r
-    After: without %s, %b, %3.
+    After:
+        kernel @k(%p: ptr<i32>, %x: i32, %y: i32, %n: i32) {
+          %0 = constant {value = 1} : i32
+          %1 = for %0, %n, %0, inits = [%x] : i32 body(%i: i32, %a: i32) {
+            %2 = add %a, %i : i32
+            yield [%2]
+          }
+          store %p, %1
+          return
+        }
     """
 
     name = "dce"

@@ -22,10 +22,21 @@ class Inline(Pass):
     """Replace calls by the bodies called; kernels become self-contained and stay alone.
 
     Before:
-        func @twice(%a: i32) -> i32 { %1 = add %a, %a : i32  return [%1] }
-        kernel @k(%x: i32) { %1 = call [%x] {callee = "twice"} : i32  ... }
+        func @twice(%a: i32) -> i32 {
+          %1 = add %a, %a : i32
+          return [%1]
+        }
+        kernel @k(%p: ptr<i32>, %x: i32) {
+          %1 = call [%x] {callee = "twice"} : i32
+          store %p, %1
+          return
+        }
     After:
-        kernel @k(%x: i32) { %1 = add %x, %x : i32  ... }
+        kernel @k(%p: ptr<i32>, %x: i32) {
+          %0 = add %x, %x : i32
+          store %p, %0
+          return
+        }
     """
 
     name = "inline"

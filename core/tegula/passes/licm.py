@@ -17,16 +17,30 @@ from .canonical.control import trip_count
 class LoopInvariantCodeMotion(Pass):
     """Compute before the loop what each turn would compute alike.
 
-    Pure ops move; loads move only out of a `for` that surely runs and writes nothing.  Before:
-        for %0, %n, %1, inits = [] body(%i: i32) {
-          %2 = mul %x, %y : i32
-          %3 = add %2, %i : i32
-          ...
+    Pure ops move; loads move only out of a `for` that surely runs and writes nothing.
+
+    Before:
+        kernel @k(%p: ptr<i32>, %x: i32, %n: i32) {
+          %0 = constant {value = 1} : i32
+          for %0, %n, %0, inits = [] body(%i: i32) {
+            %1 = mul %x, %n : i32
+            %2 = add %1, %i : i32
+            store %p, %2
+            yield
+          }
+          return
+        }
     After:
-        %2 = mul %x, %y : i32
-        for %0, %n, %1, inits = [] body(%i: i32) {
-          %3 = add %2, %i : i32
-          ...
+        kernel @k(%p: ptr<i32>, %x: i32, %n: i32) {
+          %0 = constant {value = 1} : i32
+          %1 = mul %x, %n : i32
+          for %0, %n, %0, inits = [] body(%i: i32) {
+            %2 = add %1, %i : i32
+            store %p, %2
+            yield
+          }
+          return
+        }
     """
 
     name = "licm"

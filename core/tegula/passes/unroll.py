@@ -18,14 +18,30 @@ class Unroll(Pass):
     """Write out the turns of `for` loops with constant bounds, inner loops first.
 
     Loops of at most `max_trip` turns that give at most `max_ops` ops are written out, and loops
-    whose `unroll` attribute is at least their number of turns.  Before:
-        %r = for %0, %2, %1, inits = [%x] : i32 body(%i: i32, %a: i32) {
-          %3 = add %a, %i : i32
-          yield [%3]
+    whose `unroll` attribute is at least their number of turns.
+
+    Before:
+        kernel @k(%p: ptr<i32>, %x: i32) {
+          %0 = constant {value = 1} : i32
+          %1 = constant {value = 3} : i32
+          %2 = for %0, %1, %0, inits = [%x] : i32 body(%i: i32, %a: i32) {
+            %3 = mul %a, %i : i32
+            yield [%3]
+          }
+          store %p, %2
+          return
         }
-    After (with %0 = 0, %1 = 1, %2 = 2):
-        %3 = add %x, %0 : i32
-        %4 = add %3, %1 : i32
+    After:
+        kernel @k(%p: ptr<i32>, %x: i32) {
+          %0 = constant {value = 1} : i32
+          %1 = constant {value = 3} : i32
+          %2 = constant {value = 1} : i32
+          %3 = mul %x, %2 : i32
+          %4 = constant {value = 2} : i32
+          %5 = mul %3, %4 : i32
+          store %p, %5
+          return
+        }
     """
 
     name = "unroll"
