@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from tegula import language as language
     from tegula.integers import cdiv as cdiv
     from tegula.integers import next_power_of_2 as next_power_of_2
+    from tegula.language.builtin import constexpr_function as constexpr_function
     from tegula.plugin.select import select_device as select_device
     from tegula.plugin.select import use_device as use_device
     from tegula.runtime.arrays import DeviceArray as DeviceArray
@@ -28,6 +29,7 @@ _LAZY = {
     "MockTensor": "tegula.runtime.mock",
     "asarray": "tegula.runtime.arrays",
     "cdiv": "tegula.integers",
+    "constexpr_function": "tegula.language.builtin",
     "empty": "tegula.runtime.arrays",
     "jit": "tegula.runtime.jit",
     "next_power_of_2": "tegula.integers",
