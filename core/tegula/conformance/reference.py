@@ -282,6 +282,8 @@ def elementary(name: str, t: DType, x: np.ndarray) -> np.ndarray:
 
     precise = x.astype(np.longdouble if t.bits == 64 else np.float64)
     with np.errstate(all="ignore"):
+        if name == "sqrt":
+            return np.sqrt(x.astype(np.float64 if t.bits == 64 else np.float32))
         if name == "rsqrt":
             y = 1 / np.sqrt(precise)
         elif name == "erf":

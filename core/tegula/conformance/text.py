@@ -41,6 +41,10 @@ def to_text(case: Case, remarks: list[str] | None = None) -> str:
 
 def literal(data: np.ndarray, t: DType) -> str:
     """An expression that gives the array again, NaN payloads aside."""
+    raw = data.tobytes()
+    if data.size > 4 and raw == raw[: data.itemsize] * data.size:
+        one = literal(data[:1], t).removeprefix(f"{t.name}([").removesuffix("])")
+        return f"{t.name}(full({data.size}, {one}))"
     if t.is_int:
         return f"{t.name}([{', '.join(str(int(v)) for v in data)}])"
     wide = np.float64 if t is f64 else np.float32
