@@ -10,21 +10,19 @@ from __future__ import annotations
 
 import argparse
 import platform
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 
-import tegula
-import tegula.language as tl
 from tegula import ir
 from tegula.codegen.math import FUNCTIONS, ExpandMath
-from tegula.codegen.math.measure import exact, samples, wide_enough, worst
+from tegula.codegen.math.measure import exact, on_backend, samples, wide_enough, worst
 from tegula.passes import PassContext
 
 TARGET = Path(__file__).parents[2] / "docs/math.md"
 CHUNK = 1 << 20
-BLOCK = 4096
+Function = Callable[[np.ndarray], np.ndarray]
 
 PAGE = """# Math functions
 
@@ -51,20 +49,11 @@ come from `benchmarks/math/coefficients.py`, which states what each one approxim
 """
 
 
-@tegula.jit
-def apply(x, y, n, function: tl.constexpr, size: tl.constexpr):
-    i = tl.program_id(0) * size + tl.arange(0, size)
-    inside = i < n
-    tl.store(y + i, function(tl.load(x + i, mask=inside)), mask=inside)
-
-
-def measure(name: str, chunks: Iterator[np.ndarray]) -> tuple[float, float]:
+def measure(function: Function, name: str, chunks: Iterator[np.ndarray]) -> tuple[float, float]:
     """The largest error over all arguments, and where it is."""
     largest, at = 0.0, 0.0
     for x in chunks:
-        y = np.empty_like(x)
-        apply[(-(-x.size // BLOCK),)](x, y, x.size, getattr(tl, name), BLOCK)
-        error, index = worst(y, exact(name, x))
+        error, index = worst(function(x), exact(name, x))
         if error > largest:
             largest, at = error, float(x[index])
     return largest, at
@@ -107,13 +96,14 @@ def _reached(values: list[ir.Value] | tuple[ir.Value, ...]) -> set[ir.Op]:
     return {op for op in found if op.name not in ("constant", "bitcast")}
 
 
-def row(name: str, step: int, count: int) -> str:
+def row(name: str, backend: str, step: int, count: int) -> str:
     function = FUNCTIONS[name]
-    single, single_at = measure(name, every_f32(step))
+    single, single_at = measure(on_backend(name, ir.f32, backend), name, every_f32(step))
     cells = [f"`{name}`", str(function.f32_ulp), f"{single:.3f}", f"{single_at:.9g}"]
     cells.append(str(function.f64_ulp))
     if wide_enough():
-        double, double_at = measure(name, many_f64(name, count))
+        on_f64 = on_backend(name, ir.f64, backend)
+        double, double_at = measure(on_f64, name, many_f64(name, count))
         cells += [f"{double:.3f}", f"{double_at:.17g}"]
     else:
         cells += ["", ""]
@@ -126,14 +116,13 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="replace docs/math.md")
     parser.add_argument("--step", type=int, default=1, help="take every so many f32 only")
     parser.add_argument("--samples", type=int, default=1 << 22, help="of f64, from each range")
-    parser.add_argument("--device", default="cpu", help="where to run")
+    parser.add_argument("--backend", default="cpu", help="where to run")
     parser.add_argument("names", nargs="*", default=list(FUNCTIONS), help="functions")
     given = parser.parse_args()
     rows = []
-    with tegula.use_device(given.device):
-        for name in given.names:
-            rows.append(row(name, given.step, given.samples))
-            print(rows[-1], flush=True)
+    for name in given.names:
+        rows.append(row(name, given.backend, given.step, given.samples))
+        print(rows[-1], flush=True)
     if given.write:
         kinds = "every f32" if given.step == 1 else f"every {given.step}th f32"
         TARGET.write_text(
@@ -141,7 +130,7 @@ def main() -> None:
                 rows="\n".join(rows),
                 f32=kinds,
                 f64=f"{given.samples / 1e6:.1f} million f64 from each of several ranges",
-                machine=f"{platform.machine()}, on the backend `{given.device}`",
+                machine=f"{platform.machine()}, on the backend `{given.backend}`",
             )
         )
 

@@ -10,7 +10,14 @@ import pytest
 
 from tegula import ir
 from tegula.codegen.math import FUNCTIONS, ExpandMath
-from tegula.codegen.math.measure import exact, samples, ulp_errors, wide_enough
+from tegula.codegen.math.measure import (
+    BLOCK,
+    elementwise_kernel,
+    exact,
+    samples,
+    ulp_errors,
+    wide_enough,
+)
 from tegula.interp import run_kernel
 from tegula.passes import PassContext
 
@@ -34,16 +41,9 @@ SPECIAL: dict[str, list[tuple[float, float]]] = {
 
 
 @cache
-def kernel(name: str, dtype: ir.DType, size: int) -> ir.Module:
+def kernel(name: str, dtype: ir.DType) -> ir.Module:
     """y[i] = f(x[i]), expanded."""
-    x, y = ir.Value(ir.Pointer(dtype)), ir.Value(ir.Pointer(dtype))
-    body = ir.Block([x, y])
-    b = ir.Builder(body)
-    index = b.arange(start=0, end=size)
-    loaded = b.load(b.addptr(b.splat(x, shape=(size,)), index))
-    b.store(b.addptr(b.splat(y, shape=(size,)), index), b.create(name, loaded))
-    b.return_([])
-    module = ExpandMath().run(ir.Module([ir.Function("f", body)]), PassContext())
+    module = ExpandMath().run(elementwise_kernel(name, dtype), PassContext())
     ir.verify(module)
     return module
 
@@ -53,7 +53,7 @@ def evaluate(name: str, dtype: ir.DType, x: Any) -> np.ndarray:
     x = np.ascontiguousarray(x, ir.numpy_dtype(dtype))
     y = np.zeros_like(x)
     with np.errstate(all="ignore"):
-        run_kernel(kernel(name, dtype, x.size), 1, [x, y])
+        run_kernel(kernel(name, dtype), -(-x.size // BLOCK), [x, y, x.size])
     return y
 
 

@@ -33,10 +33,10 @@ FUNCTIONS: dict[str, MathFunction] = {
     "exp": MathFunction(exponential.exp, 1.0, 1.0),
     "exp2": MathFunction(exponential.exp2, 1.0, 1.0),
     "log": MathFunction(logarithm.log, 1.0, 1.0),
-    "log2": MathFunction(logarithm.log2, 1.0, 1.0),
+    "log2": MathFunction(logarithm.log2, 1.0, 1.1),
     "sin": MathFunction(trigonometric.sin, 1.6, 1.6),
     "cos": MathFunction(trigonometric.cos, 1.6, 1.6),
-    "tanh": MathFunction(exponential.tanh, 1.5, 1.5),
+    "tanh": MathFunction(exponential.tanh, 1.6, 1.6),
     "erf": MathFunction(special.erf, 1.25, 1.25),
     "rsqrt": MathFunction(special.rsqrt, 1.5, 1.5),
 }

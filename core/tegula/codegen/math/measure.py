@@ -7,9 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from tegula.ir.types import DType, f32, f64, numpy_dtype
+from tegula.ir.builder import Builder
+from tegula.ir.core import Block, Function, Module, Value
+from tegula.ir.types import DType, Pointer, f32, f64, i32, numpy_dtype
 
 Array = np.ndarray[Any, np.dtype[Any]]
+BLOCK = 4096
+"""Elements that one program of a measuring kernel does."""
 
 # Where a function does its work: arguments from here are drawn evenly, besides any bits at all.
 _RANGES: dict[str, tuple[tuple[float, float], ...]] = {
@@ -76,6 +80,43 @@ def worst(actual: Array, expected: Array) -> tuple[float, int]:
     errors = ulp_errors(actual[others], expected[others])
     at = int(np.argmax(errors))
     return max(float(errors[at]), 0.5), int(others[at])
+
+
+def on_backend(name: str, dtype: DType, backend: str) -> Callable[[Array], Array]:
+    """The function on a backend that works on the host's memory, for arrays of any size."""
+    from tegula.conformance.case import Launch
+    from tegula.conformance.session import Session, enter
+    from tegula.plugin import MemoryRange
+
+    session = Session(backend)
+    module = elementwise_kernel(name, dtype)
+    kernel = session.device.load(session.compile(module))
+
+    def run(x: Array) -> Array:
+        x = np.ascontiguousarray(x, numpy_dtype(dtype))
+        y = np.empty_like(x)
+        launch = Launch(module, [x.ctypes.data, y.ctypes.data, x.size], (-(-x.size // BLOCK), 1, 1))
+        memory = [MemoryRange(a.ctypes.data, a.nbytes, "array", True) for a in (x, y)]
+        enter(kernel, launch, launch.args, memory)
+        session.device.synchronize()
+        return y
+
+    return run
+
+
+def elementwise_kernel(name: str, dtype: DType) -> Module:
+    """y[i] = f(x[i]) for i < n, a block of elements to a program."""
+    body = Block([Value(Pointer(dtype), "x"), Value(Pointer(dtype), "y"), Value(i32, "n")])
+    x, y, n = body.args
+    b = Builder(body)
+    start = b.mul(b.program_id(axis=0), b.constant(BLOCK, i32))
+    index = b.add(b.splat(start, shape=(BLOCK,)), b.arange(start=0, end=BLOCK))
+    mask = b.cmp(index, b.splat(n, shape=(BLOCK,)), pred="lt")
+    loaded = b.load(b.addptr(b.splat(x, shape=(BLOCK,)), index), mask=mask)
+    value = b.create(name, loaded)
+    b.store(b.addptr(b.splat(y, shape=(BLOCK,)), index), value, mask=mask)
+    b.return_([])
+    return Module([Function(name, body)])
 
 
 def samples(name: str, dtype: DType, count: int, seed: int = 0) -> Array:
