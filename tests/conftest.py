@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_changes] = {}
+    os.environ.setdefault("TEGULA_VERIFY", "1")  # every kernel, after every pass
 
 
 _changes: pytest.StashKey[dict[Path, dict[int, list[str]]]] = pytest.StashKey()
