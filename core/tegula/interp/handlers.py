@@ -304,28 +304,26 @@ def _scan(plan: FunctionPlan, op: Op) -> Step:
 # -- debugging
 
 
+def _shown(value: Any, as_hex: bool) -> str:
+    """Every element of a value, as numbers or as bits."""
+    array = np.asarray(value)
+    form: Any = {}
+    if as_hex:
+        digits = 2 * array.dtype.itemsize
+        array = array.view(f"u{array.dtype.itemsize}")
+        form = {"int": lambda v: f"0x{int(v):0{digits}x}"}
+    return np.array2string(array, formatter=form, threshold=1 << 62, separator=", ")
+
+
 def _print(plan: FunctionPlan, op: Op) -> Step:
     inputs = [plan.slot(v) for v in op.operands]
     prefix, as_hex = op.attrs["prefix"], op.attrs["hex"]
 
-    def show(value: Any) -> str:
-        if not as_hex:
-            return np.array2string(np.asarray(value), threshold=sys_maxsize, separator=", ")
-        raw = np.asarray(value)
-        bits = raw.view(f"u{raw.dtype.itemsize}")
-        return np.array2string(
-            bits, formatter={"int": lambda v: f"0x{int(v):0{2 * raw.dtype.itemsize}x}"},
-            threshold=sys_maxsize, separator=", ",
-        )  # fmt: skip
-
     def run(env: Env) -> None:
-        shown = " ".join(show(env[s]) for s in inputs)
+        shown = " ".join(_shown(env[s], as_hex) for s in inputs)
         env[0].output(f"pid {env[0].pid} {prefix}{shown}".rstrip())
 
     return run
-
-
-sys_maxsize = 1 << 62  # print every element
 
 
 def _assert(plan: FunctionPlan, op: Op) -> Step:
