@@ -327,6 +327,41 @@ def test_alias_checks_choose_the_variant(same_ok: bool, slow: Any) -> None:
     assert counting.count <= 5  # the rest was decided natively
 
 
+@pytest.mark.parametrize("kind", ["torch", "asarray"])
+def test_tensors_without_exchange_functions(
+    kind: str, slow: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Older array libraries are asked by method calls, natively too."""
+    from tegula.runtime import arguments
+
+    monkeypatch.setattr(arguments, "_exchange_of", lambda kind: None)
+    if kind == "torch":
+        torch = pytest.importorskip("torch")
+        a, b, c = (torch.zeros(N) for _ in range(3))
+        sliced, other = a[::2], a.double()
+    else:
+        a, b, c = (tegula.asarray(np.zeros(N, np.float32)) for _ in range(3))
+        sliced = tegula.asarray(a.numpy()[::2])
+        other = tegula.asarray(np.zeros(N))
+    counting = slow(two)
+
+    def careful(x: Any, y: Any) -> bool:
+        for _ in range(2):
+            compiled = two[(1,)](x, y, alias="0-1")
+            assert compiled.kernel.slots == [x.data_ptr(), y.data_ptr()]
+        return bool(compiled.artifact.metadata["careful"])
+
+    assert not careful(a, b)
+    assert not careful(b, c)
+    assert counting.count == 1
+    assert careful(a, a)
+    assert careful(sliced, b)  # its extent is unknown to the dispatcher
+    assert not careful(other, b)
+    assert not careful(a, c)
+    assert counting.count == 3
+    assert len(two._table.variants) == 3
+
+
 def test_failure_of_the_driver_is_raised(recording: ModuleType) -> None:
     x = arrays(1)[0]
     compiled = one[(1,)](x)

@@ -105,6 +105,14 @@ class Array:
     keep: Any = None
     exchange: dlpack.Exchange | None = None
 
+    @property
+    def extent_is_native(self) -> bool:
+        """Whether the dispatcher, if it takes the array, can learn its extent."""
+        if self.entry is None or self.entry.kind is not Kind.DATA_PTR:
+            return True
+        dense = getattr(self.value, "is_contiguous", None)
+        return hasattr(self.value, "nbytes") and dense is not None and bool(dense())
+
     def extent(self) -> tuple[int, int] | None:
         """First byte, and first byte after; None if unknown."""
         if self.shape is None or self.strides is None:
@@ -246,10 +254,24 @@ def _of_data_ptr(name: str, value: Any) -> Array:
 
 def _data_ptr_entries(value: Any, checks: Any) -> tuple[Entry, tuple[Entry, ...]]:
     attributes = tuple(
-        Entry(Kind.ATTRIBUTE, object=expected, has_object=True, pointer=sys.intern(attribute))
+        Entry(
+            Kind.ATTRIBUTE, object=_one_of_a_kind(expected), has_object=True,
+            pointer=sys.intern(attribute),
+        )
         for attribute, expected in checks
-    )
+    )  # fmt: skip
     return Entry(Kind.DATA_PTR, type=type(value)), attributes
+
+
+_known: dict[Any, Any] = {}
+
+
+def _one_of_a_kind(value: Any) -> Any:
+    """The first object seen that equals this one, so that equal checks are recognised as equal."""
+    try:
+        return _known.setdefault((type(value), value), value)
+    except TypeError:
+        return value
 
 
 def _shape_of(value: Any, dtype: ir.DType) -> tuple[Any, Any]:

@@ -79,6 +79,10 @@ class DeviceArray:
         """Whether the host reads this memory directly."""
         return self.place[0] == dlpack.HOST
 
+    def is_contiguous(self) -> bool:
+        """Whether the elements are dense, the last dimension first."""
+        return self.strides == dlpack.dense_strides(self.shape, self.ir_dtype.itemsize)
+
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("len() of an array without dimensions")

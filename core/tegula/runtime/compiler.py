@@ -5,6 +5,7 @@ emitter.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -72,6 +73,20 @@ def type_text(kind: Any) -> str:
     return "constant" if kind is None else str(kind)
 
 
+@functools.lru_cache(maxsize=16)
+def files_fingerprint(package: str) -> str:
+    """Hash of a package's files by size and time: an edited backend makes new code."""
+    if package == "tegula":
+        return ""  # covered by the frontend's own fingerprint
+    module = sys.modules.get(package)
+    parts = []
+    for root in getattr(module, "__path__", ()):
+        for path in sorted(Path(root).rglob("*.py")):
+            stat = path.stat()
+            parts.append(f"{path.relative_to(root)}:{stat.st_size}:{stat.st_mtime_ns}")
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
 def cache_key(request: Request) -> str | None:
     """Hash of everything the artifact depends on; None if a constant has no stable text."""
     from tegula import __version__
@@ -86,6 +101,9 @@ def cache_key(request: Request) -> str | None:
         "tegula": __version__,
         "frontend": frontend_fingerprint(),
         "backend": request.backend.fingerprint(),
+        "backend files": files_fingerprint(
+            type(request.backend.compiler).__module__.partition(".")[0]
+        ),
         "target": context.target.digest(),
         "options": [(name, repr(value)) for name, value in context.options.key()],
         "settings": {name: repr(value) for name, value in config.code_settings().items()},

@@ -47,7 +47,8 @@ class _Native:
         self.method = _MethodDef(
             b"launch", address, METH_FASTCALL_KEYWORDS, b"Launch a kernel on a fixed grid."
         )
-        self.names = (sys.intern("data_ptr"), sys.intern("_raise_failure"))
+        names = ("data_ptr", "is_contiguous", "nbytes", "_raise_failure")
+        self.names = tuple(map(sys.intern, names))
         self.shared = tables.SharedStruct(0, id(OVERRIDES), *(id(name) for name in self.names))
         self.new_function = _NEW_FUNCTION(("PyCFunction_NewEx", ctypes.pythonapi))
         config.on_change(self.invalidate)

@@ -131,7 +131,8 @@ extent.store:
 
 
 def data_ptr() -> str:
-    return """
+    """Objects that are asked for their address."""
+    return f"""
 kind.DATA_PTR:
   br i1 %same.type, label %dp.call, label %mismatch
 dp.call:
@@ -145,14 +146,53 @@ dp.read:
   call void @Py_DecRef(ptr %dp.int)
   %dp.value = ptrtoint ptr %dp.address to i64
   %dp.zero = icmp eq ptr %dp.address, null
-  br i1 %dp.zero, label %dp.check, label %value
+  br i1 %dp.zero, label %dp.check, label %dp.found
 dp.check: ; null is a legal address of an empty tensor
   %dp.error = call ptr @PyErr_Occurred()
   %dp.fine = icmp eq ptr %dp.error, null
-  br i1 %dp.fine, label %value, label %clear
+  br i1 %dp.fine, label %dp.found, label %clear
+dp.found:
+  %dp.extent.bit = and i32 %flags, {int(Flag.EXTENT)}
+  %dp.extent = icmp ne i32 %dp.extent.bit, 0
+  br i1 %dp.extent, label %dp.dense, label %value
 clear:
   call void @PyErr_Clear()
   br label %mismatch
+"""
+
+
+def data_ptr_extent() -> str:
+    """Their extent, if they are dense."""
+    return """
+dp.dense:
+  %dd.name = get Shared.name_is_contiguous %shared
+  %dd.bool = call ptr @PyObject_VectorcallMethod(ptr %dd.name, ptr %callargs, i64 1, ptr null)
+  %dd.null = icmp eq ptr %dd.bool, null
+  br i1 %dd.null, label %clear, label %dd.test
+dd.test:
+  %dd.true = call i32 @PyObject_IsTrue(ptr %dd.bool)
+  call void @Py_DecRef(ptr %dd.bool)
+  %dd.dense = icmp eq i32 %dd.true, 1
+  br i1 %dd.dense, label %dn.get, label %clear
+dn.get:
+  %dn.name = get Shared.name_nbytes %shared
+  %dn.int = call ptr @PyObject_GetAttr(ptr %o, ptr %dn.name)
+  %dn.null = icmp eq ptr %dn.int, null
+  br i1 %dn.null, label %clear, label %dn.read
+dn.read:
+  %dn.bytes = call i64 @PyLong_AsLongLongAndOverflow(ptr %dn.int, ptr %out)
+  call void @Py_DecRef(ptr %dn.int)
+  %dn.bad = icmp slt i64 %dn.bytes, 0
+  br i1 %dn.bad, label %clear, label %dn.store
+dn.store:
+  %dn.end = add i64 %dp.value, %dn.bytes
+  %dn.low.p = getelementptr i64, ptr %lows, i64 %ei
+  %dn.high.p = getelementptr i64, ptr %highs, i64 %ei
+  %dn.base.p = getelementptr i64, ptr %bases, i64 %ei
+  store i64 %dp.value, ptr %dn.low.p
+  store i64 %dn.end, ptr %dn.high.p
+  store i64 %dp.value, ptr %dn.base.p
+  br label %value
 """
 
 
@@ -249,7 +289,8 @@ bool.read:
   br label %entries.next
 
 value:
-  %v = phi i64 [%base, %address], [%base, %extent.store], [%dp.value, %dp.read], [0, %dp.check],
+  %v = phi i64 [%base, %address], [%base, %extent.store], [%dp.value, %dp.found],
+               [%dp.value, %dn.store],
                [%int.v, %int.read], [%uint.v, %uint.convert], [%uint.v, %uint.check],
                [%s1.v, %scalar.1], [%s2.v, %scalar.2], [%s4.v, %scalar.4], [%s8.v, %scalar.8]
   %v.rest = and i64 %v, 15

@@ -33,7 +33,7 @@ class Kind(IntEnum):
     DLPACK = (
         1  # anything with a DLPack exchange function: type, dtype, device, alignment -> address
     )
-    DATA_PTR = 2  # an object's data_ptr() -> address
+    DATA_PTR = 2  # an object's data_ptr() -> address; its extent by is_contiguous() and nbytes
     INT = 3  # Python int in [lo, hi]
     UINT64 = 4  # Python int in [2^63, 2^64)
     FLOAT = 5  # Python float, or a type laid out like one
@@ -119,6 +119,8 @@ class SharedStruct(ctypes.Structure):
         ("generation", ctypes.c_int64),
         ("context_var", ctypes.c_void_p),
         ("name_data_ptr", ctypes.c_void_p),
+        ("name_is_contiguous", ctypes.c_void_p),
+        ("name_nbytes", ctypes.c_void_p),
         ("name_failed", ctypes.c_void_p),
     )
 
@@ -215,6 +217,16 @@ class Variant:
         s.stream_of, s.stream_device = self.stream_of or None, self.stream_device
         s.pairs, s.entries = ctypes.addressof(self._pairs), ctypes.addressof(self._entries)
 
+    def checks(self) -> tuple[Any, ...]:
+        """What a call has to look like, for comparison."""
+        return (
+            self.nargs,
+            self.kwnames,
+            id(self.settings),
+            bytes(self._entries),
+            bytes(self._pairs),
+        )
+
 
 class Table:
     """The variants of one kernel.
@@ -241,6 +253,8 @@ class Table:
     def add(self, variant: Variant) -> None:
         """Bind one more variant; those bound under settings or globals of the past go."""
         same = [v for v in self._variants if v.compiled is variant.compiled]
+        if any(v.generation == variant.generation and v.checks() == variant.checks() for v in same):
+            return
         crowded = set(map(id, same[SHAPES_PER_KERNEL - 1 :]))
         kept = [
             v for v in self._variants

@@ -195,6 +195,8 @@ class JITFunction(DeviceFunction):
         from tegula.runtime.dispatch_tables import Flag
 
         pairs = []
+        for entry in specialized.entries:
+            entry.flags &= ~Flag.EXTENT
         for i, j, same_ok in checked:
             first, second = specialized.entry_of_slot[i], specialized.entry_of_slot[j]
             for index in (first, second):

@@ -266,11 +266,11 @@ def _stream(specialized: Specialized) -> tuple[int, int]:
 
 
 def _overlap(specialized: Specialized, pairs: Pairs) -> bool:
-    """Whether one of the pairs is not as the fast variant needs it; unknown extents count as
-    overlapping.
-    """
+    """Whether a pair is not as the fast variant needs it; an unknown extent counts as overlap."""
     for i, j, same_ok in pairs:
         a, b = specialized.values[i], specialized.values[j]
+        if not (a.extent_is_native and b.extent_is_native):
+            return True
         first, second = a.extent(), b.extent()
         if first is None or second is None:
             return True
