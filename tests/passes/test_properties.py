@@ -17,6 +17,7 @@ from tegula.passes import PASSES, Pipeline, default_pipeline
 SEARCH = settings(
     max_examples=20,
     deadline=None,
+    derandomize=True,  # one run is like another; `tegula fuzz` looks further
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 
