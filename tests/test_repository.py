@@ -12,7 +12,8 @@ import pytest
 import tegula
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = [ROOT / "core" / "tegula", *sorted((ROOT / "backends").glob("*/tegula_*"))]
+BACKENDS = [p.parent for p in sorted((ROOT / "backends").glob("*/tegula_*/plugin.py"))]
+PACKAGES = [ROOT / "core" / "tegula", *BACKENDS]
 CORE = [p for p in sorted((ROOT / "core").rglob("*.py")) if "torch" not in p.parts]
 
 
@@ -39,7 +40,7 @@ def test_data_files_are_declared(package):
 def test_versions_agree():
     core = project(ROOT)["project"]
     assert core["version"] == tegula.__version__
-    for package in PACKAGES[1:]:
+    for package in BACKENDS:
         backend = project(package.parent)["project"]
         assert backend["version"] == core["version"]
         assert "tegula>=0.1,<0.2" in backend["dependencies"]
