@@ -60,7 +60,7 @@ def random(shape: tuple[int, ...], name: str, rng: np.random.Generator) -> np.nd
 
 def pack_a(plan: DotPlan, a: np.ndarray) -> np.ndarray:
     """A in its layout; what the layout calls zero is zero, all the rest is junk."""
-    layout, (rows, depth) = plan.a, a.shape
+    layout, (rows, depth) = dataclasses.replace(plan.a, table=False), a.shape
     buffer = aligned(layout.bytes, fill=0xFF).view(DTYPES[layout.elem])
     m, k = np.arange(rows)[:, None], np.arange(layout.k_padded)
     buffer[layout.index(m, k)] = 0
@@ -69,6 +69,14 @@ def pack_a(plan: DotPlan, a: np.ndarray) -> np.ndarray:
         stored = stored + buffer.dtype.type(layout.bias)
     buffer[layout.index(m, k[:depth])] = stored
     return buffer
+
+
+def row_addresses(plan: DotPlan, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A table of addresses of rows that lie apart and in no order, and what holds the rows."""
+    rows = np.full((a.shape[0] + 1, a.shape[1] + 3), 77, a.dtype)
+    order = np.random.default_rng(1).permutation(a.shape[0])
+    rows[order, : a.shape[1]] = a
+    return rows.ctypes.data + order * rows.strides[0], rows
 
 
 def pack_b(plan: DotPlan, b: np.ndarray) -> np.ndarray:
@@ -93,6 +101,8 @@ def run(plan: DotPlan, a: np.ndarray, b: np.ndarray, c: np.ndarray, target: Targ
     out[at] = c
     with np.errstate(all="ignore"):
         packed_a, packed_b = pack_a(plan, a), pack_b(plan, b)
+    if plan.a.table:
+        packed_a, _rows = row_addresses(plan, a)
     before_a, before_b = packed_a.tobytes(), packed_b.tobytes()
     function(packed_a, packed_b, raw)
     assert (raw[plan.c.bytes :] == 0xFF).all()
@@ -157,6 +167,14 @@ def test_dot_with_given_leading_dimensions(target: Target) -> None:
     check(9, 37, 11, ("f64", "f64", "f64"), target, b_row_major=True, ldb=61, ldc=51)
 
 
+@EVERY_TARGET
+def test_dot_with_rows_of_a_anywhere(target: Target) -> None:
+    check(9, 40, 11, ("f32", "f32", "f32"), target, a_rows=True)
+    check(21, 17, 4, ("f64", "f64", "f64"), target, a_rows=True)
+    if choose_scheme("bf16", "bf16", "f32", targets.vector_target(target)).name == "bf16":
+        check(21, 70, 22, ("bf16", "bf16", "f32"), target, a_rows=True)
+
+
 @pytest.mark.parametrize("shape", [(1, 1, 16), (6, 4, 16), (12, 2, 16), (3, 5, 8), (2, 2, 4)])
 def test_dot_with_other_blockings(shape: tuple[int, int, int]) -> None:
     target = runnable_targets()[0]
@@ -173,6 +191,8 @@ def test_wrong_leading_dimensions_are_refused() -> None:
         plan_dot(4, 16, 8, "f32", "f32", "f32", target, lda=7)
     with pytest.raises(ValueError, match="cannot be row-major"):
         plan_dot(4, 16, 8, "bf16", "bf16", "f32", target, b_row_major=True)
+    with pytest.raises(ValueError, match="needs A packed"):
+        plan_dot(4, 16, 7, "bf16", "bf16", "f32", target, a_rows=True)
 
 
 def test_split_rows_covers_every_row_with_two_heights() -> None:

@@ -33,154 +33,39 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
+from tegula.codegen.loops.dot_layout import (
+    BITS,
+    LLVM,
+    Blocking,
+    CLayout,
+    PanelLayout,
+    RowLayout,
+    Scheme,
+    choose_blocking,
+    choose_scheme,
+    round_up,
+    split_rows,
+)
 from tegula.codegen.loops.vector import VectorTarget
+
+__all__ = [
+    "Blocking",
+    "CLayout",
+    "DotPlan",
+    "PanelLayout",
+    "RowLayout",
+    "Scheme",
+    "choose_blocking",
+    "choose_scheme",
+    "plan_dot",
+    "split_rows",
+]
 
 K_UNROLL = 2
 """Steps along K that one trip of the inner loop takes."""
 
-_FLOATS = {"f16", "bf16", "f32", "f64", "f8e5", "f8e5b16", "f8e4nv", "f8e4b8", "f8e4b15"}
-_EXACT_IN_BF16 = {"bf16", "f8e5", "f8e5b16", "f8e4nv", "f8e4b8", "f8e4b15"}
-_BITS = {"f64": 64, "f32": 32, "bf16": 16, "i64": 64, "i32": 32, "i16": 16, "i8": 8, "u8": 8}
-_LLVM = {
-    "f64": "double",
-    "f32": "float",
-    "bf16": "bfloat",
-    "i64": "i64",
-    "i32": "i32",
-    "i16": "i16",
-    "i8": "i8",
-    "u8": "i8",
-}
-
-
-def _round_up(value: int, step: int) -> int:
-    return -(-value // step) * step
-
-
-@dataclass(frozen=True)
-class RowLayout:
-    """Where element ``(m, k)`` of A lies: at ``m * ld + k``.
-
-    Elements are stored as `elem`, after adding `bias` to each (wrapping).  The elements with ``k``
-    from K to `k_padded` must be zero.
-    """
-
-    rows: int
-    elem: str
-    ld: int
-    group: int
-    k_padded: int
-    bias: int = 0
-
-    @property
-    def bytes(self) -> int:
-        """Size of the buffer."""
-        return self.rows * self.ld * _BITS[self.elem] // 8
-
-    def index(self, m: int, k: int) -> int:
-        """Position of element ``(m, k)``, in elements."""
-        return m * self.ld + k
-
-
-@dataclass(frozen=True)
-class PanelLayout:
-    """Where element ``(k, n)`` of B lies: in panels of `nr` columns, `group` values of K together.
-
-    Elements with ``n >= N`` may hold anything; those with ``k`` from K to `k_padded` must be zero.
-    With `row_major` the matrix is plain rows, `ld` elements apart, each readable up to N rounded
-    up to a whole vector.
-    """
-
-    elem: str
-    nr: int
-    group: int
-    panels: int
-    k_padded: int
-    row_major: bool = False
-    ld: int = 0
-
-    @property
-    def panel_stride(self) -> int:
-        """Distance of two panels, in elements."""
-        return self.nr if self.row_major else self.k_padded * self.nr
-
-    @property
-    def step_stride(self) -> int:
-        """Distance of two groups of K inside a panel, in elements."""
-        return self.ld if self.row_major else self.nr * self.group
-
-    @property
-    def bytes(self) -> int:
-        """Size of the buffer."""
-        count = self.k_padded * (self.ld if self.row_major else self.panels * self.nr)
-        return count * _BITS[self.elem] // 8
-
-    def index(self, k: int, n: int) -> int:
-        """Position of element ``(k, n)``, in elements."""
-        return (
-            n // self.nr * self.panel_stride
-            + k // self.group * self.step_stride
-            + n % self.nr * self.group
-            + k % self.group
-        )
-
-
-@dataclass(frozen=True)
-class CLayout:
-    """Where element ``(m, n)`` of C lies: at ``m * ld + n``.
-
-    Columns from N to `n_padded` hold junk, before and after.
-    """
-
-    rows: int
-    elem: str
-    ld: int
-    n_padded: int
-
-    @property
-    def bytes(self) -> int:
-        """Size of the buffer."""
-        return self.rows * self.ld * _BITS[self.elem] // 8
-
-    def index(self, m: int, n: int) -> int:
-        """Position of element ``(m, n)``, in elements."""
-        return m * self.ld + n
-
-
-@dataclass(frozen=True)
-class Scheme:
-    """The innermost instruction, and the element types that it wants in the buffers."""
-
-    name: str
-    a: str
-    b: str
-    c: str
-    group: int = 1
-    bias: int = 0
-
-
-def choose_scheme(a: str, b: str, acc: str, target: VectorTarget) -> Scheme:
-    """The best scheme of `target` for operands of dtypes `a` and `b` and accumulators `acc`."""
-    if acc in _FLOATS:
-        if acc == "f64":
-            return Scheme("fma", "f64", "f64", "f64")
-        native = target.has("avx512bf16", "avx512vl") or (
-            target.arch == "aarch64" and target.has("bf16")
-        )
-        if native and a in _EXACT_IN_BF16 and b in _EXACT_IN_BF16:
-            return Scheme("bf16", "bf16", "bf16", "f32", group=2)
-        return Scheme("fma", "f32", "f32", "f32")
-    if acc.endswith("64"):
-        return Scheme("imul", "i64", "i64", "i64")
-    pair = {a, b}
-    if target.arch == "aarch64" and target.has("dotprod") and pair in ({"i8"}, {"u8"}):
-        return Scheme("i8", a, b, "i32", group=4)
-    if target.arch == "x86-64":
-        if b == "i8" and a in ("i8", "u8") and target.has("avx512vnni", "avx512vl"):
-            return Scheme("i8", "u8", "i8", "i32", group=4, bias=128 if a == "i8" else 0)
-        if pair <= {"i8", "u8", "i16", "i1"}:
-            return Scheme("i16", "i16", "i16", "i32", group=2)
-    return Scheme("imul", "i32", "i32", "i32")
+PREFETCH_STEPS = 16
+"""Least number of steps for which C is prefetched."""
 
 
 @dataclass(frozen=True)
@@ -200,49 +85,6 @@ class DotPlan:
         return f"call void @{self.name}(ptr {a}, ptr {b}, ptr {c})"
 
 
-@dataclass(frozen=True)
-class Blocking:
-    """Accumulators of the micro-kernel: `rows` by `vectors`, each of `lanes` elements."""
-
-    rows: int
-    vectors: int
-    lanes: int
-
-
-def choose_blocking(m: int, n: int, scheme: Scheme, target: VectorTarget) -> Blocking:
-    """Registers for a tile of `m` by `n`.
-
-    Half of the registers hold accumulators where there are 32: enough to hide the latency of two
-    multiply-adds a cycle, and measured no slower than more.  Blocks are wide rather than tall,
-    because a vector of B then serves as many loads of A as possible; a tile of few rows takes
-    wider blocks still.
-    """
-    lanes = target.lanes(_BITS[scheme.c])
-    while lanes * _BITS[scheme.c] > 128 and lanes // 2 >= n:
-        lanes //= 2
-    registers = target.vector_registers
-    accumulators, widest = (16, 4) if registers == 32 else (12, 2)
-    if scheme.bias:
-        accumulators, widest = accumulators * 3 // 2, 2  # tall: one correction a vector, not a row
-    if scheme.name == "imul" or (scheme.group > 1 and registers == 16):
-        accumulators = accumulators * 2 // 3  # the product needs a register of its own
-    if m <= accumulators // (2 * widest):
-        widest *= 2
-    columns = max(1, -(-n // lanes))
-    vectors = -(-columns // -(-columns // widest))
-    return Blocking(max(1, min(accumulators // vectors, m)), vectors, lanes)
-
-
-def split_rows(m: int, limit: int) -> list[tuple[int, int, int]]:
-    """Split `m` rows into at most two runs of equal blocks: ``(start, height, count)`` each."""
-    if m == 0:
-        return []
-    blocks = -(-m // limit)
-    low, tall = m // blocks, m % blocks
-    parts = [(0, low + 1, tall), (tall * (low + 1), low, blocks - tall)]
-    return [part for part in parts if part[2]]
-
-
 @lru_cache(maxsize=1024)
 def plan_dot(
     m: int,
@@ -257,6 +99,7 @@ def plan_dot(
     lda: int | None = None,
     b_row_major: bool = False,
     ldb: int | None = None,
+    a_rows: bool = False,
     ldc: int | None = None,
     blocking: Blocking | None = None,
 ) -> DotPlan:
@@ -264,7 +107,8 @@ def plan_dot(
 
     `a`, `b` and `acc` are names of dtypes.  `lda`, `ldb` and `ldc` fix leading dimensions where the
     matrix already lies somewhere; `b_row_major` reads B as plain rows, which needs a scheme with
-    groups of one.
+    groups of one.  `a_rows` takes a table of row addresses for A, whose rows then need no packing:
+    they must hold whole groups of the stored dtype, without bias.
     """
     scheme = choose_scheme(a, b, acc, target)
     if b_row_major and scheme.group != 1:
@@ -273,10 +117,13 @@ def plan_dot(
             "B cannot be row-major; pack it into panels"
         )
     shape = blocking or choose_blocking(m, n, scheme, target)
-    k_padded = _round_up(k, scheme.group)
-    n_padded = _round_up(n, shape.lanes)
+    k_padded = round_up(k, scheme.group)
+    n_padded = round_up(n, shape.lanes)
     nr = shape.vectors * shape.lanes
-    row = RowLayout(m, scheme.a, lda or k_padded, scheme.group, k_padded, scheme.bias)
+    if a_rows and (scheme.bias or k % scheme.group):
+        raise ValueError(f"{scheme.name} needs A packed: it stores groups of {scheme.group} values "
+                         f"of K (K = {k}) with a bias of {scheme.bias}")  # fmt: skip
+    row = RowLayout(m, scheme.a, lda or k_padded, scheme.group, k_padded, scheme.bias, a_rows)
     panel = PanelLayout(
         scheme.b,
         nr,
@@ -297,6 +144,7 @@ def plan_dot(
         f"v{shape.vectors}x{shape.lanes}_a{row.ld}_b{panel.ld}_c{out.ld}"
         + ("" if accumulate else "_set")
         + ("_bias" if scheme.bias else "")
+        + ("_rows" if a_rows else "")
     )
     writer = _Writer(name, n, scheme, shape, row, panel, out, accumulate, target)
     text = writer.function()
@@ -326,15 +174,16 @@ class _Writer:
         self.counter = 0
         self.label = "entry"
         lanes = shape.lanes
-        self.acc_type = f"<{lanes} x {_LLVM[scheme.c]}>"
-        self.b_type = f"<{lanes * scheme.group} x {_LLVM[scheme.b]}>"
-        self.word = f"i{scheme.group * _BITS[scheme.a]}" if scheme.group > 1 else _LLVM[scheme.a]
-        self.a_step = scheme.group * _BITS[scheme.a] // 8
-        self.b_step = b.step_stride * _BITS[scheme.b] // 8
-        self.b_vector = lanes * scheme.group * _BITS[scheme.b] // 8
-        self.c_vector = lanes * _BITS[scheme.c] // 8
-        self.c_row = c.ld * _BITS[scheme.c] // 8
-        self.a_row = a.ld * _BITS[scheme.a] // 8
+        self.acc_type = f"<{lanes} x {LLVM[scheme.c]}>"
+        self.b_type = f"<{lanes * scheme.group} x {LLVM[scheme.b]}>"
+        self.word = f"i{scheme.group * BITS[scheme.a]}" if scheme.group > 1 else LLVM[scheme.a]
+        self.a_step = scheme.group * BITS[scheme.a] // 8
+        self.b_step = b.step_stride * BITS[scheme.b] // 8
+        self.b_vector = lanes * scheme.group * BITS[scheme.b] // 8
+        self.c_vector = lanes * BITS[scheme.c] // 8
+        self.c_row = c.ld * BITS[scheme.c] // 8
+        self.a_row = 8 if a.table else a.ld * BITS[scheme.a] // 8
+        self.a_rows: list[str] = []
 
     # -- text
 
@@ -356,7 +205,7 @@ class _Writer:
 
     def offset(self, pointer: str, amount: int | str) -> str:
         """`pointer` moved by `amount` bytes."""
-        if amount == 0:
+        if amount == 0 or amount == "0":
             return pointer
         return self.let(f"getelementptr i8, ptr {pointer}, i64 {amount}")
 
@@ -400,8 +249,8 @@ class _Writer:
 
     def panel(self, trip: str, vectors: int) -> None:
         """All rows of A against one panel of B."""
-        b = self.scaled("%b", trip, self.b.panel_stride * _BITS[self.scheme.b] // 8)
-        c = self.scaled("%c", trip, self.b.nr * _BITS[self.scheme.c] // 8)
+        b = self.scaled("%b", trip, self.b.panel_stride * BITS[self.scheme.b] // 8)
+        c = self.scaled("%c", trip, self.b.nr * BITS[self.scheme.c] // 8)
         for start, height, count in split_rows(self.a.rows, self.shape.rows):
             a0 = self.offset("%a", start * self.a_row)
             c0 = self.offset(c, start * self.c_row)
@@ -425,9 +274,16 @@ class _Writer:
 
     def micro_kernel(self, a: str, b: str, c: str, height: int, vectors: int) -> None:
         """One block of accumulators: the loop over K, then the update of C."""
+        if self.a.table:
+            self.a_rows = [
+                self.let(f"load ptr, ptr {self.offset(a, i * self.a_row)}") for i in range(height)
+            ]
+            a = "0"
         steps = self.a.k_padded // self.scheme.group
         slots = height * vectors + (vectors if self.scheme.bias else 0)
         acc = ["zeroinitializer"] * slots
+        if self.accumulate and steps >= PREFETCH_STEPS:
+            self.prefetch(c, height, vectors)
         trips, rest = divmod(steps, K_UNROLL)
         if trips > 1:
             a, b, acc = self.k_loop(a, b, acc, trips, height, vectors)
@@ -436,6 +292,14 @@ class _Writer:
         for step in range(rest):
             acc = self.step(a, b, acc, step, height, vectors)
         self.update(c, acc, height, vectors)
+
+    def prefetch(self, c: str, height: int, vectors: int) -> None:
+        """Ask for the block of C, which is needed when the loop over K is through."""
+        self.declares.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        for i in range(height):
+            for j in range(0, vectors * self.c_vector, 64):
+                at = self.offset(c, i * self.c_row + j)
+                self.emit(f"call void @llvm.prefetch.p0(ptr {at}, i32 1, i32 3, i32 1)")
 
     def k_loop(
         self, a: str, b: str, acc: list[str], trips: int, height: int, vectors: int
@@ -451,7 +315,10 @@ class _Writer:
         new = phis
         for step in range(K_UNROLL):
             new = self.step(pa, pb, new, step, height, vectors)
-        a_next = self.offset(pa, K_UNROLL * self.a_step)
+        if self.a.table:
+            a_next = self.let(f"add nuw nsw i64 {pa}, {K_UNROLL * self.a_step}")
+        else:
+            a_next = self.offset(pa, K_UNROLL * self.a_step)
         b_next = self.offset(pb, K_UNROLL * self.b_step)
         trip_next = self.let(f"add nuw nsw i64 {trip}, 1")
         done = self.let(f"icmp eq i64 {trip_next}, {trips}")
@@ -462,7 +329,7 @@ class _Writer:
 
         self.lines[slot:slot] = [
             phi(trip, "i64", "0", trip_next),
-            phi(pa, "ptr", a, a_next),
+            phi(pa, "i64" if self.a.table else "ptr", a, a_next),
             phi(pb, "ptr", b, b_next),
             *(phi(*names) for names in zip(phis, [self.acc_type] * len(acc), acc, new)),
         ]
@@ -481,7 +348,10 @@ class _Writer:
         ]
         new = []
         for i in range(height):
-            at = self.offset(a, i * self.a_row + step * self.a_step)
+            if self.a.table:
+                at = self.offset(self.offset(self.a_rows[i], a), step * self.a_step)
+            else:
+                at = self.offset(a, i * self.a_row + step * self.a_step)
             left = self.broadcast(self.load(self.word, at, self.scheme.a))
             new += [self.multiply_add(acc[i * vectors + j], left, row[j]) for j in range(vectors)]
         if self.scheme.bias:
@@ -504,13 +374,13 @@ class _Writer:
                     old = self.load(self.acc_type, at, self.scheme.c)
                     value = self.let(f"{add} {self.acc_type} {old}, {value}")
                 self.emit(
-                    f"store {self.acc_type} {value}, ptr {at}, align {_BITS[self.scheme.c] // 8}"
+                    f"store {self.acc_type} {value}, ptr {at}, align {BITS[self.scheme.c] // 8}"
                 )
 
     # -- instructions
 
     def load(self, type_: str, pointer: str, elem: str) -> str:
-        return self.let(f"load {type_}, ptr {pointer}, align {_BITS[elem] // 8}")
+        return self.let(f"load {type_}, ptr {pointer}, align {BITS[elem] // 8}")
 
     def broadcast(self, word: str) -> str:
         """A vector of B's shape with one group of A in every lane."""
@@ -526,7 +396,7 @@ class _Writer:
 
     @property
     def a_vector(self) -> str:
-        return f"<{self.shape.lanes * self.scheme.group} x {_LLVM[self.scheme.a]}>"
+        return f"<{self.shape.lanes * self.scheme.group} x {LLVM[self.scheme.a]}>"
 
     def constant_bytes(self, value: int) -> str:
         lanes = self.shape.lanes * self.scheme.group
@@ -554,7 +424,7 @@ class _Writer:
 
     def group_intrinsic(self) -> tuple[str, bool]:
         """Name of the instruction that multiplies groups, and whether it lacks the addition."""
-        bits = self.shape.lanes * _BITS[self.scheme.c]
+        bits = self.shape.lanes * BITS[self.scheme.c]
         if self.target.arch == "aarch64":
             kind = {
                 "bf16": "bfdot.v4f32.v8bf16",
