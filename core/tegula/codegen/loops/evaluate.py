@@ -61,7 +61,8 @@ class Evaluation(Lanes):
         self.k = k
         self.floor: Scope = k.w.scope
         self.producing: set[Value] = set()
-        self.facts: set[tuple[object, ...]] = set()
+        self.facts: set[object] = set()
+        """Masks known to hold: at an index (`fact_key`), or everywhere (the value itself)."""
         self.wraps: dict[Value, Val] | None = None
         """Remainders that are known not to wrap along the vector dimension, with what to add."""
         self.exec_mask: Val | None = None
@@ -72,7 +73,7 @@ class Evaluation(Lanes):
 
     def find(self, v: Value, index: Index) -> Lane | None:
         """What is remembered of a value at an index."""
-        if self.facts and fact_key(v, index) in self.facts:
+        if self.facts and (v in self.facts or fact_key(v, index) in self.facts):
             return self.true
         key = (v, index)
         scope: Scope | None = self.w.scope
@@ -353,12 +354,12 @@ class Evaluation(Lanes):
         if rule is None:
             raise Unsupported(op, f"no rule to lower '{name}'")
         types = [elem_of(o.type) for o in op.operands]
-        if all(isinstance(x, Uni) for x in xs):
-            return Uni(rule(self.k.scalar_lanes, op, *[x.val for x in xs]))
         if name in ("and", "or") and types[0] is i1:
             short = self._logic(name, xs)
             if short is not None:
                 return short
+        if all(isinstance(x, Uni) for x in xs):
+            return Uni(rule(self.k.scalar_lanes, op, *[x.val for x in xs]))
         if any(isinstance(x, Lin) for x in xs):
             to: Any = types[1] if name == "addptr" else elem_of(v.type)
             if name == "rem" and self.wraps is not None and v in self.wraps:

@@ -268,6 +268,16 @@ class Exprs:
         return max(d for d in range(rank) if votes[d] == best) if best else None
 
 
+def transposed_load(value: Value) -> tuple[Value, bool]:
+    """The load behind a value that only permutes it, and whether the matrix is turned."""
+    x, turned = value, False
+    while x.owner is not None and x.owner.name == "permute" and len(x.owner.attrs["dims"]) == 2:
+        turned ^= tuple(x.owner.attrs["dims"]) == (1, 0)
+        x = x.owner.operands[0]
+    plain = x.owner is not None and x.owner.name == "load" and not x.owner.attrs["volatile"]
+    return (x, turned) if plain else (Value(value.type), False)
+
+
 def _plus(a: Stride, b: Stride) -> Stride:
     if a is None or b is None:
         return None

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tegula.codegen.loops.access import both
+from tegula.codegen.loops.elementwise import RULES
 from tegula.codegen.loops.evaluate import Index, fact_key
 from tegula.codegen.loops.lanes import Lane, Lin, Position, Uni, Vec
 from tegula.codegen.loops.text import Val
 from tegula.ir.core import Value
-from tegula.ir.types import DType, elem_of, i1
+from tegula.ir.types import DType, elem_of, i1, shape_of
 
 if TYPE_CHECKING:
     from tegula.codegen.loops.nest import Nest
@@ -77,6 +79,62 @@ def _is_index_compare(nest: Nest, v: Value, index: Index) -> bool:
         if any(x.stride(o, d) is None for d in range(len(index))):
             return False
     return True
+
+
+def everywhere(nest: Nest, terms: Terms) -> tuple[set[object], Val]:
+    """Comparisons that can be decided for the whole tile, and when all of them hold.
+
+    What grows along every dimension is below a bound everywhere if its last element is.
+    """
+    k, w = nest.k, nest.w
+    values: set[object] = set()
+    condition = w.const(1, "i1")
+    for v in dict.fromkeys(v for v, _ in terms.all):
+        op = v.owner
+        assert op is not None
+        corner = _corner(nest, v)
+        if corner is None:
+            continue
+        a, b = (nest.ev.eval(o, corner) for o in op.operands)
+        assert isinstance(a, Uni) and isinstance(b, Uni)
+        holds = RULES["cmp"](k.scalar_lanes, op, a.val, b.val)
+        values.add(v)
+        condition = both(k.scalar_lanes, condition, holds) or condition
+    return values, condition
+
+
+def _corner(nest: Nest, v: Value) -> Index | None:
+    """The element of a comparison that is the last to hold; None if there is no such one."""
+    op, x = v.owner, nest.k.exprs
+    assert op is not None
+    upward = op.attrs["pred"] in ("lt", "le")
+    if not upward and op.attrs["pred"] not in ("gt", "ge"):
+        return None
+    corner: list[Lane] = []
+    for d, size in enumerate(shape_of(v.type)):
+        a, b = (x.stride(o, d) for o in op.operands)
+        if not isinstance(a, int) or not isinstance(b, int):
+            return None
+        if any(_has_remainder(o) for o in op.operands):
+            return None
+        grows = a - b > 0
+        corner.append(nest.k.index_const(size - 1 if grows == upward and a != b else 0))
+    return tuple(corner)
+
+
+def _has_remainder(v: Value) -> bool:
+    """Whether a remainder is part of an index (then it does not grow steadily)."""
+    stack, seen = [v], set()
+    while stack:
+        x = stack.pop()
+        op = x.owner
+        if op is None or x in seen:
+            continue
+        seen.add(x)
+        if op.name == "rem" and shape_of(x.type):
+            return True
+        stack += op.operands
+    return False
 
 
 class Bounds:

@@ -7,11 +7,12 @@ blocks.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tegula.codegen.loops.buffers import Buffer, round_up
 from tegula.codegen.loops.dot import DotPlan, choose_scheme, plan_dot
 from tegula.codegen.loops.evaluate import Along, Index
+from tegula.codegen.loops.exprs import transposed_load
 from tegula.codegen.loops.lanes import Lane, Lin, Uni, mem_type, size_of
 from tegula.codegen.loops.nest import Nest
 from tegula.codegen.loops.plan import Item, Slot
@@ -19,13 +20,37 @@ from tegula.codegen.loops.text import Loop, Val
 from tegula.codegen.loops.transpose import emit_transpose
 from tegula.ir.core import Op, Value
 from tegula.ir.patterns import constant_value
-from tegula.ir.types import DTYPES, DType, elem_of, shape_of
+from tegula.ir.types import DTYPES, DType, Pointer, elem_of, shape_of
 
 if TYPE_CHECKING:
     from tegula.codegen.loops.kernel import Frame, KernelEmitter
 
 _WORD = {1: "i8", 2: "i16", 4: "f32", 8: "f64"}
 """An element type for every size, where only bits are moved."""
+
+
+class Copy(NamedTuple):
+    """A tile read from `source` and written to `to`: pointers, and which dimension is rows."""
+
+    source: Value
+    source_rows: int
+    to: Value
+    to_rows: int
+
+
+def holds(nest: Nest, mask: Value) -> bool:
+    """Whether a mask is known to hold for the whole tile."""
+    stack = [mask]
+    while stack:
+        v = stack.pop()
+        op = v.owner
+        if v in nest.known or (op is not None and constant_value(v) == 1):
+            continue
+        if op is None or op.name not in ("and", "splat", "broadcast", "expand_dims", "permute",
+                                         "reshape", "hint"):
+            return False
+        stack += op.operands
+    return True
 
 
 class MatrixProducts:
@@ -299,12 +324,58 @@ class MatrixProducts:
         dst = w.gep(mem_type(dest.elem), dest.base, w.mul(panel, w.const(stride, "i64")))
         self.transpose(rows, cols, size, src, lds, dst, ldd)
 
-    def transpose(self, rows: int, cols: int, size: int, src: Val, lds: int, dst: Val, ldd: int
-                  ) -> None:
+    def transpose(self, rows: int, cols: int, size: int, src: Val, lds: int | Val, dst: Val,
+                  ldd: int | Val) -> None:
         """Call the function that transposes rows x cols elements of `size` bytes."""
         t = emit_transpose(rows, cols, _WORD[size], self.k.target)
         self.k.add_function(t.name, t.text, tuple(t.declares))
-        self.w.do(f"call void @{t.name}(ptr {src.text}, i64 {lds}, ptr {dst.text}, i64 {ldd})")
+        a, b = (x.text if isinstance(x, Val) else x for x in (lds, ldd))
+        self.w.do(f"call void @{t.name}(ptr {src.text}, i64 {a}, ptr {dst.text}, i64 {b})")
+
+    def copy_of(self, nest: Nest) -> Copy | None:
+        """What to move, if all that a nest does is to store a tile it loads, the other way round.
+
+        The store runs along dimension 1 of its tile and the load along dimension 0.
+        """
+        items, x = nest.slot.items, self.k.exprs
+        if len(items) != 1 or items[0].kind != "store" or len(nest.slot.space) != 2:
+            return None
+        store = items[0].op
+        assert store is not None
+        value, turned = transposed_load(store.operands[1])
+        load = value.owner
+        if load is None or value in self.k.homes or not all(
+                holds(nest, m) for op in (store, load) if (m := op.operand("mask")) is not None):
+            return None
+        to, source = store.operands[0], load.operands[0]
+        along, across = (1, 0) if turned else (0, 1)
+        if (x.stride(to, 1), x.stride(source, along)) != (1, 1) or None in (
+                x.stride(to, 0), x.stride(source, across)):
+            return None
+        return Copy(source, across, to, 0)
+
+    def emit_copy(self, nest: Nest, copy: Copy) -> None:
+        """Move the tile by transposing blocks."""
+        src, lds = self._rows_of(nest, copy.source, copy.source_rows)
+        dst, ldd = self._rows_of(nest, copy.to, copy.to_rows)
+        cols, rows = nest.slot.space
+        pointer = elem_of(copy.to.type)
+        assert isinstance(pointer, Pointer)
+        self.transpose(rows, cols, size_of(pointer.elem), src, lds, dst, ldd)
+
+    def _rows_of(self, nest: Nest, ptr: Value, dim: int) -> tuple[Val, Val]:
+        """Where a tile of pointers begins, and how far apart its rows are."""
+        k, w = self.k, self.w
+        one = [k.zero_index] * 2
+        one[dim] = k.index_const(1 if shape_of(ptr.type)[dim] > 1 else 0)
+        first = nest.ev.eval(ptr, (k.zero_index, k.zero_index))
+        second = nest.ev.eval(ptr, tuple(one))
+        assert isinstance(first, Uni) and isinstance(second, Uni)
+        pointer = elem_of(ptr.type)
+        assert isinstance(pointer, Pointer)
+        a, b = (w.pure("i64", "ptrtoint ptr {} to i64", x.val) for x in (first, second))
+        shift = size_of(pointer.elem).bit_length() - 1
+        return first.val, w.pure("i64", f"ashr exact i64 {{}}, {shift}", w.sub(b, a))
 
     def transpose_home(self, frame: Frame, v: Value, fastest: int) -> None:
         """Replace the buffer of a matrix by one in which the other dimension is contiguous."""

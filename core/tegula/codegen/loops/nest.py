@@ -11,11 +11,12 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from tegula.codegen.loops import folds, handlers
+from tegula.codegen.loops.access import both
 from tegula.codegen.loops.elementwise import RULES
 from tegula.codegen.loops.evaluate import Along, Evaluation, Index, fact_key
 from tegula.codegen.loops.exprs import MOVES, is_tile
 from tegula.codegen.loops.lanes import Lane, Lin, Position, Uni, size_of
-from tegula.codegen.loops.masks import Bounds, collect_terms
+from tegula.codegen.loops.masks import Bounds, collect_terms, everywhere
 from tegula.codegen.loops.plan import Slot
 from tegula.codegen.loops.text import Val
 from tegula.ir.core import Value
@@ -46,6 +47,10 @@ class Nest:
         self.scalars: dict[Value, Val] = {}
         """Results of rank-0 reductions."""
         self.reverse = slot.reversed_dims.get(self.vdim, False)
+        self.known: set[object] = set()
+        """Masks that hold in the version being emitted."""
+        self.edge = False
+        """Whether the version being emitted is for tiles with edges only."""
         self.ev = Evaluation(k, self.n, self.extent)
 
     # -- choices
@@ -120,7 +125,7 @@ class Nest:
                     body += 1
                 stack += op.operands
         unroll = MAX_UNROLL
-        while unroll > 1 and unroll * body > BODY_BUDGET:
+        while unroll > 1 and (unroll * body > BODY_BUDGET or unroll * self.n > self.extent):
             unroll //= 2
         return unroll
 
@@ -136,33 +141,55 @@ class Nest:
         self.rows = [d for d, s in enumerate(self.slot.space) if d != self.vdim and s > 1]
         self.handlers = [HANDLERS[i.kind](self, i) for i in self.k.in_order(self.slot.items)]
         wraps, condition = self._wraps()
-        if condition is None:
-            self.ev.wraps = wraps or None
-            self._version()
+        whole = self._whole_tile()
+        if whole is not None:
+            condition = both(self.k.scalar_lanes, condition, whole[1])
+        if condition is None or condition.const == 1:
+            self._straight(wraps, whole[0] if whole else set())
         else:
-            self._two_versions(wraps, condition)
+            self._two_versions(wraps, whole[0] if whole else set(), condition)
         w.leave(outer)
         for v, x in self.scalars.items():
             self.k.env[v] = Val(x.text, x.ty, w.scope, x.const)
 
-    def _two_versions(self, wraps: dict[Value, Val], condition: Val) -> None:
-        """One version for indices that do not wrap around, one for all others."""
+    def _two_versions(self, wraps: dict[Value, Val], facts: set[object], condition: Val) -> None:
+        """One version for tiles without edges and indices that do not wrap, one for all others."""
         w, ev = self.w, self.ev
-        branch = w.begin_if(condition, "straight")
+        branch = w.begin_if(condition, "inside")
         floor = ev.floor
-        ev.wraps, ev.floor = wraps, w.scope
-        self._version()
+        ev.floor = w.scope
+        self._straight(wraps, facts)
         first, self.scalars = self.scalars, {}
-        w.begin_else(branch, "wrapping")
-        ev.wraps, ev.floor = None, w.scope
-        self._version()
+        w.begin_else(branch, "edge")
+        ev.floor = w.scope
+        self.edge = bool(facts)
+        self._version(None, set())
         keys = list(first)
         joined = w.end_if(branch, [first[v] for v in keys], [self.scalars[v] for v in keys])
         ev.floor = floor
         self.scalars = dict(zip(keys, joined))
 
-    def _version(self) -> None:
+    def _straight(self, wraps: dict[Value, Val], facts: set[object]) -> None:
+        """The version for tiles without edges; a mere transposition is done in blocks."""
+        self.known = facts
+        copy = self.k.matrix.copy_of(self)
+        if copy is not None:
+            self.k.matrix.emit_copy(self, copy)
+        else:
+            self._version(wraps or None, facts)
+
+    def _version(self, wraps: dict[Value, Val] | None, facts: set[object]) -> None:
+        self.ev.wraps, self.known = wraps, facts
         self._loops(0, [self.ev.zero_index] * len(self.slot.space))
+
+    def _whole_tile(self) -> tuple[set[object], Val] | None:
+        """Masks that hold for the whole tile under a condition; None where rows are looked at."""
+        if not self.rows or self.n == 1 or not self._masked():
+            return None
+        probe: list[Lane] = [self.ev.zero_index] * len(self.slot.space)
+        probe[self.vdim] = Along(self.w.const(0, "i64"), 1)
+        found = everywhere(self, collect_terms(self, tuple(probe)))
+        return found if found[0] else None
 
     def _loops(self, level: int, index: list[Lane]) -> None:
         if level == len(self.rows):
@@ -183,7 +210,7 @@ class Nest:
     def _row(self, index: list[Lane]) -> None:
         """The vector loop and what belongs before and after it."""
         ev = self.ev
-        ev.facts = set()
+        ev.facts = set(self.known)
         ev.exec_mask = None
         ev.position = Position(None, 0, self.n, self.extent)
         states = [h.start(ev) for h in self.handlers]
@@ -191,11 +218,12 @@ class Nest:
         if self.reverse:
             states = self._backward(index, states)
         elif bounds is None or bounds.always:
-            ev.facts = bounds.facts if bounds is not None else set()
+            if bounds is not None:
+                ev.facts |= bounds.facts
             states = self._whole(index, states)
         else:
             states = self._parted(index, states, bounds)
-        ev.facts = set()
+        ev.facts = set(self.known)
         ev.exec_mask = None
         row = tuple(index)
         for h, state in zip(self.handlers, states):
@@ -203,15 +231,7 @@ class Nest:
 
     def _bounds(self, index: list[Lane]) -> Bounds | None:
         """The masks of the row that compare an index along the vector dimension with a bound."""
-        if self.n == 1 and self.extent == 1:
-            return None
-        masked = any(i.op is not None and i.op.name == "store" and i.op.operand("mask") is not None
-                     for i in self.slot.items)
-        masked = masked or any(
-            leaf.owner is not None and leaf.owner.name == "load"
-            and leaf.owner.operand("mask") is not None
-            for i in self.slot.items for v in i.needs for leaf in self.k.exprs.leaves(v))
-        if not masked:
+        if self.extent == 1 or self.known or not self._masked():
             return None
         probe = list(index)
         probe[self.vdim] = Along(self.w.const(0, "i64"), 1)
@@ -219,6 +239,15 @@ class Nest:
         if not terms.all:
             return None
         return Bounds(self, terms)
+
+    def _masked(self) -> bool:
+        """Whether any access of the nest has a mask."""
+        masked = any(i.op is not None and i.op.name == "store" and i.op.operand("mask") is not None
+                     for i in self.slot.items)
+        return masked or any(
+            leaf.owner is not None and leaf.owner.name == "load"
+            and leaf.owner.operand("mask") is not None
+            for i in self.slot.items for v in i.needs for leaf in self.k.exprs.leaves(v))
 
     # -- the vector loop
 
@@ -294,12 +323,13 @@ class Nest:
                 ) -> list[list[Val]]:
         """A part where the masks hold, and the rest under masks."""
         w, n, ev = self.w, self.n, self.ev
-        unroll = self._unroll()
-        full = w.pure("i64", f"and i64 {{}}, {-(n * unroll)}", bounds.limit)
-        facts = {fact_key(v, i) for v, i in bounds.terms.all}
-        ev.facts = facts
-        states = self._main_loop(index, states, full, unroll, True)
-        ev.facts = set()
+        full = w.const(0, "i64")
+        if not self.edge:
+            unroll = self._unroll()
+            full = w.pure("i64", f"and i64 {{}}, {-(n * unroll)}", bounds.limit)
+            ev.facts = {fact_key(v, i) for v, i in bounds.terms.all}
+            states = self._main_loop(index, states, full, unroll, True)
+            ev.facts = set()
         flat = [x for s in states for x in s]
         loop = w.begin_loop(full, bounds.stop, w.const(n, "i64"), flat, True, "masked")
         carried = iter(loop.carried)
@@ -355,6 +385,8 @@ class Nest:
         wraps: dict[Value, Val] = {}
         condition: Val | None = None
         for v, index in found:
+            if v in wraps:
+                continue
             op = v.owner
             assert op is not None
             self.ev.position = Position(None, 0, self.n, self.extent)

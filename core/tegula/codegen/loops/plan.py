@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tegula.codegen.loops.exprs import Exprs, is_tile
+from tegula.codegen.loops.exprs import Exprs, is_tile, transposed_load
 from tegula.ir.core import Block, Op, Value
 from tegula.ir.patterns import constant_value
 from tegula.ir.types import shape_of
@@ -400,6 +400,8 @@ class BlockPlan:
         if self._must_keep(v, op, asked):
             slot = self._keep(v, op, asked)
             asked = [(slot, True)]
+        if op.name == "permute" and tuple(op.attrs["dims"]) == (1, 0):
+            self._look_at_turn(op, asked)
         moves = op.name in ("permute", "reshape", "expand_dims", "join", "split") or (
             op.name in ("splat", "broadcast"))
         for slot, exact in asked:
@@ -449,20 +451,41 @@ class BlockPlan:
 
         Then the value is kept transposed.
         """
-        if not exact or len(slot.space) < 2:
+        if not exact or len(slot.space) != 2 or slot.scalar or op.name != "load":
             return False
-        vdim = slot.vdim if slot.vdim is not None else len(slot.space) - 1
-        if op.name == "load":
-            source, want = v, vdim
-        else:
-            return False
-        unit = self.x.unit_dim(source)
-        if unit is None or unit == want or min(slot.space[unit], slot.space[vdim]) < 8:
-            return False
+        want = slot.vdim if slot.vdim is not None else 1
         if self.x.stride(op.operands[0], want) in (0, 1, -1):
             return False
+        return self._turn(v, want, slot)
+
+    def _turn(self, v: Value, want: int, slot: Slot) -> bool:
+        """Keep a matrix so that dimension `want` is contiguous, if its memory runs otherwise."""
+        unit = self.x.unit_dim(v)
+        if unit is None or unit == want or min(shape_of(v.type)) < 8:
+            return False
+        if self._only_copied(slot):
+            return False
         self.layout[v] = want
+        self.forced[v] = None
         return True
+
+    def _look_at_turn(self, op: Op, asked: list[tuple[Slot, bool]]) -> None:
+        """A transposed operand whose memory runs across the vectors of the nest that uses it."""
+        x = op.operands[0]
+        if len(asked) != 1 or not self.x.is_lazy(x) or self.x.is_cheap(x):
+            return
+        ((slot, exact),) = asked
+        if exact and slot.is_nest and not slot.scalar:
+            vdim = slot.vdim if slot.vdim is not None else 1
+            self._turn(x, 1 - vdim, slot)
+
+    def _only_copied(self, slot: Slot) -> bool:
+        """Whether a nest does nothing but store what it loads (see `MatrixProducts.copy_of`)."""
+        (item, *more) = slot.items
+        if more or item.kind != "store" or item.op is None:
+            return False
+        load, _ = transposed_load(item.op.operands[1])
+        return load.owner is not None and slot.vdim == 1 and self.assume_disjoint
 
     def _too_late(self, v: Value, op: Op, asked: list[tuple[Slot, bool]]) -> bool:
         """Whether a load would be delayed across a write that may change what it reads."""
