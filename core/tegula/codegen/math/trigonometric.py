@@ -112,7 +112,7 @@ def _window(e: Emitter, start: Value) -> tuple[Value, Value, Value]:
     The word is chosen by halving: each bit of its index selects among the candidates left.
     """
     index = e.shift_right(start, e.width.bit_length() - 1)
-    words: list[Value | None] = [e.u(v) for v in (0, *TWO_OVER_PI[e.elem.name])]
+    words: list[Value] = [e.u(v) for v in (0, *TWO_OVER_PI[e.elem.name])]
     step = 1 << (len(words) - 4).bit_length() - 1
     while step:
         chosen = e.cmp(e.and_(index, e.u(step)), e.u(0), pred="ne")
