@@ -249,6 +249,28 @@ def test_asm_shows_the_stages(backend_name: str) -> None:
     assert compiled.metadata.backend == backend_name
 
 
+def test_debug_levels(capsys: pytest.CaptureFixture[str], backend_name: str) -> None:
+    x = np.zeros(N, np.float32)
+
+    def output(level: int) -> str:
+        copy.forget()
+        with config.scope(debug=level):
+            copy[(1,)](x, np.zeros(N, np.float32), N, BLOCK=128)
+        return capsys.readouterr().err
+
+    assert output(0) == ""
+    assert f"tegula: copy for {backend_name}:0 (use_device()): " in output(1)
+    second = output(2)
+    assert "cache hit" in second
+    assert "key " in second
+    assert "passes that changed it: " in output(3) + output(4)
+    assert "kernel @copy" in output(6)
+    with config.scope(only=("other",)):
+        assert "kernel @copy" not in output(6)
+    with config.scope(print_after=("canonicalize",)):
+        assert "; copy: tir.canonicalize" in output(0)
+
+
 def test_dump_writes_every_stage(tmp_path: Any, backend_name: str) -> None:
     from tegula.ir import parse_module
 

@@ -142,7 +142,7 @@ def build_module(request: Request, timing: Timing) -> Module:
     """Tile IR after all passes of the backend's pipeline."""
     from tegula.frontend import compile_function
     from tegula.ir import print_module
-    from tegula.passes.base import Pass
+    from tegula.passes.base import Pass, PassContext
 
     context = request.context
     try:
@@ -161,14 +161,24 @@ def build_module(request: Request, timing: Timing) -> Module:
     last: list[Any] = [module]
 
     def after(step: Pass, result: Module) -> None:
-        if result is not last[0]:
+        if result is not last[0] or step.name in config.print_after:
             stages.record(f"tir.{step.name}", lambda: print_module(result))
             last[0] = result
 
+    trace = PassContext(timings=[]) if config.debug >= 3 else None
     with timing.stage("passes"):
-        return request.backend.pipeline(context).run(
-            module, verify=True if config.verify else None, after=after if stages.active() else None
+        result = request.backend.pipeline(context).run(
+            module,
+            verify=True if config.verify else None,
+            ctx=trace,
+            after=after if stages.active() else None,
         )
+    if trace is not None and trace.timings:
+        changed = ", ".join(
+            f"{t.name} {1e3 * t.seconds:.2f} ms" for t in trace.timings if t.changed
+        )
+        log(3, f"{request.name}: passes that changed it: {changed or 'none'}")
+    return result
 
 
 def _compile(request: Request, timing: Timing) -> Artifact:
