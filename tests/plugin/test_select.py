@@ -163,7 +163,7 @@ def test_device_objects_of_array_libraries_are_understood():
 
 
 def test_unknown_backend_is_an_error(registry):
-    with pytest.raises(PluginError, match="no backend 'cuba' is installed"):
+    with pytest.raises(DeviceError, match="no backend 'cuba' is installed"):
         chosen([HOST], "cuba")
 
 
@@ -178,12 +178,12 @@ def test_chosen_device_without_hardware_is_an_error_with_its_reason(install, reg
 def test_chosen_device_of_a_broken_plugin_is_an_error(install, registry, setting):
     install("tegula-acme", "acme", "import no_such_package_anywhere")
     setting(device="acme")
-    with pytest.raises(PluginError, match="no_such_package_anywhere"):
+    with pytest.raises(DeviceError, match="no_such_package_anywhere"):
         chosen([HOST])
 
 
 def test_number_of_the_device_has_to_exist(acme):
-    with pytest.raises(PluginError, match="'acme:7' does not exist"):
+    with pytest.raises(DeviceError, match="'acme:7' does not exist"):
         chosen([], "acme:7")
 
 
@@ -236,6 +236,11 @@ def test_every_listed_backend_has_to_load(acme, install, setting):
 
 # -------------------------------------------------------------------------------------------------
 # Where arguments live
+
+
+def test_data_on_a_device_that_the_driver_does_not_see_is_an_error(acme):
+    with pytest.raises(DeviceError, match="(?s)'acme:5' does not exist.*argument 'x' lives in"):
+        chosen([("x", Tensor(ACME, 5))])
 
 
 def test_mixed_devices_are_listed(acme):

@@ -23,7 +23,7 @@ from tegula.config import OVERRIDES, Settings, config
 from tegula.errors import DeviceError, MixedDevicesError
 from tegula.plugin.backend import Backend
 from tegula.plugin.contract import Device
-from tegula.plugin.errors import TegulaPluginWarning
+from tegula.plugin.errors import PluginError, TegulaPluginWarning
 from tegula.plugin.records import HOST_DLPACK, DeviceInfo
 from tegula.plugin.registry import registry
 
@@ -126,7 +126,7 @@ def select_device(tensors: Sequence[tuple[str, Any]] = (), device: Any = None) -
     explicit = _explicit(device)
     if explicit is not None:
         chosen, why = explicit
-        selection = _selection(registry.backend(chosen.backend), chosen.index, why)
+        selection = _named(chosen, why)
         _check_reach(selection, places)
         return selection
     owned = [place for place in places if place.owner is not None]
@@ -151,11 +151,14 @@ def _explicit(device: Any) -> tuple[DeviceId, str] | None:
     return None
 
 
-def _selection(backend: Backend, index: int, why: str) -> Selection:
-    if not backend.available:
-        raise DeviceError(f"{backend.error('has no device')} (chosen by {why})")
-    backend.info(index)
-    return Selection(backend, DeviceId(backend.name, index), why)
+def _named(device: DeviceId, why: str) -> Selection:
+    """The device of that name, or an error with the reason; nothing else is tried."""
+    try:
+        backend = registry.backend(device.backend)
+        backend.info(device.index)
+    except PluginError as error:
+        raise DeviceError(f"{error}\n  ('{device}' was chosen: {why})") from error
+    return Selection(backend, device, why)
 
 
 # -------------------------------------------------------------------------------------------------
@@ -226,7 +229,7 @@ def _candidates() -> list[Backend]:
 def _by_owner(place: Place, places: Sequence[Place]) -> Selection:
     assert place.owner is not None
     why = f"argument '{place.argument}' lives on {place}"
-    selection = _selection(registry.backend(place.owner.backend), place.owner.index, why)
+    selection = _named(place.owner, why)
     _check_reach(selection, places)
     return selection
 
@@ -237,7 +240,8 @@ def _by_place(place: Place) -> Selection:
         if backend.available:
             _warn_if_passed_over(claiming, backend)
             index = 0 if place.type == HOST_DLPACK else place.index
-            return _selection(backend, index, f"argument '{place.argument}' lives in {place}")
+            why = f"argument '{place.argument}' lives in {place}"
+            return _named(DeviceId(backend.name, index), why)
     reasons = "".join(f"\n  {b.name}: {b.probe().reason}" for b in claiming)
     if not reasons:
         reasons = "\n  none claims it; considered: " + ", ".join(b.name for b in _candidates())
@@ -251,11 +255,12 @@ def _best_available() -> Selection:
     candidates = [b for b in _candidates() if b.reaches(HOST_DLPACK)]
     if config.backend:
         # The listed ones were asked for: the first is the default, whatever else there is.
-        return _selection(registry.backend(config.backend[0]), 0, "TEGULA_BACKEND")
+        return _named(DeviceId(config.backend[0]), "TEGULA_BACKEND")
     for backend in candidates:
         if backend.available:
             _warn_if_passed_over(candidates, backend)
-            return _selection(backend, 0, "best available device that reaches host memory")
+            why = "best available device that reaches host memory"
+            return _named(DeviceId(backend.name), why)
     reasons = "".join(f"\n  {b.name}: {b.probe().reason}" for b in candidates)
     raise DeviceError(f"no device is available:{reasons or ' no backend reaches host memory'}")
 
