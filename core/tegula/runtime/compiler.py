@@ -174,10 +174,8 @@ def build_module(request: Request, timing: Timing) -> Module:
             after=after if stages.active() else None,
         )
     if trace is not None and trace.timings:
-        changed = ", ".join(
-            f"{t.name} {1e3 * t.seconds:.2f} ms" for t in trace.timings if t.changed
-        )
-        log(3, f"{request.name}: passes that changed it: {changed or 'none'}")
+        changed = [f"{t.name} {1e3 * t.seconds:.2f} ms" for t in trace.timings if t.changed]
+        log(3, f"{request.name}: passes that changed it: {', '.join(changed) or 'none'}")
     return result
 
 
