@@ -312,7 +312,8 @@ def _scalar(param: Value, name: str, given: Any) -> Any:
         low = -(1 << (bits - 1)) if dtype.kind == "i" else 0
         if not low <= given < low + (1 << bits):
             raise InterpreterError(f"argument '{name}': {given} does not fit {param.type}")
-    return np.asarray(given).astype(dtype)[()]
+    with np.errstate(over="ignore"):  # a float64 beyond float32 becomes infinite
+        return np.asarray(given).astype(dtype)[()]
 
 
 def _buffer_at(address: int, name: str, buffers: tuple[Buffer, ...]) -> Buffer | None:
