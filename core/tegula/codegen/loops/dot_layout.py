@@ -184,7 +184,8 @@ def choose_blocking(m: int, n: int, scheme: Scheme, target: VectorTarget) -> Blo
     accumulators, widest = (16, 4) if registers == 32 else (12, 2)
     if scheme.bias:
         accumulators, widest = accumulators * 3 // 2, 2  # tall: one correction a vector, not a row
-    if scheme.name == "imul" or (scheme.group > 1 and registers == 16):
+    fused = scheme.name == "fma" and (target.arch != "x86-64" or target.has("fma"))
+    if scheme.name == "imul" or (registers == 16 and not fused):
         accumulators = accumulators * 2 // 3  # the product needs a register of its own
     if m <= accumulators // (2 * widest):
         widest *= 2
