@@ -102,6 +102,11 @@ class CompilationError(TegulaError):
         super().__init__(message)
 
     @property
+    def error_message(self) -> str:
+        """The cause, without the place."""
+        return self.message
+
+    @property
     def file(self) -> str:
         """File of the innermost place."""
         return self.frames[-1].file if self.frames else "<unknown>"

@@ -386,6 +386,72 @@ def test_rounding_toward_zero():
         call(rounded, x, "up", dtype=np.float16)
 
 
+@jit
+def assigned_numbers(out, half, tiny):
+    scale = 0.5
+    tl.static_assert((tl.load(half) * scale).dtype == tl.float32)
+    tl.static_assert((tl.load(half) * 0.5).dtype == tl.float16)
+    one: tl.constexpr = 1
+    tl.static_assert((tl.load(tiny) + one).dtype == tl.int8)
+    n = 4
+    tl.static_assert((tl.load(tiny) + n).dtype == tl.int32)
+    tl.static_assert(n.dtype == tl.int32 and scale.dtype == tl.float32)
+    a = -7
+    b = a // 2
+    tl.static_assert(b == -3 and a % 2 == -1 and -7 // 2 == -4)
+    big = 2**31
+    tl.static_assert(big.dtype == tl.uint32 and (big + big) == 0)
+    zero = 0
+    zero = zero.to(tl.int64)
+    tl.static_assert(zero.dtype == tl.int64)
+    rows, _ = tl.zeros((n, 3), tl.float32).shape
+    tl.static_assert(tl.arange(0, rows * 2).shape == (8,))
+    flag = n > 3
+    if flag and rows == 4:
+        tl.store(out + tl.arange(0, n), n)
+    else:
+        tl.store(out, undefined)  # noqa: F821
+    for i in tl.static_range(n):
+        i += 1
+        tl.store(out + i, i)
+    tl.store(out + (1, 2)[n - 3], f"{n}" == "4")
+
+
+def test_assigned_numbers_have_their_own_type():
+    half, tiny = np.zeros(1, np.float16), np.zeros(1, np.int8)
+    got = call(assigned_numbers, half, tiny, shape=5, dtype=np.int32)
+    assert got.tolist() == [4, 1, 1, 3, 4]
+
+
+@jit
+def branch_constants(out, n):
+    if n > 0:
+        x = tl.cast(1, tl.int64)
+        pair = (1, 2)
+    else:
+        x = tl.cast(2, tl.int64)
+        pair = (1, 3)
+    tl.static_assert(x.dtype == tl.int64)
+    tl.store(out, x)
+    tl.store(out + 1, pair[0].to(tl.int64) + pair[1])
+
+
+def test_constants_keep_their_type_through_branches():
+    assert call(branch_constants, 1, shape=2, dtype=np.int64).tolist() == [1, 3]
+    assert call(branch_constants, -1, shape=2, dtype=np.int64).tolist() == [2, 4]
+
+
+@jit
+def shifts_of_mixed_signs(out, x, y):
+    tl.store(out, tl.load(x) >> tl.load(y))
+
+
+def test_a_shift_right_follows_the_sign_of_its_left_side():
+    x, y = np.full(1, -16, np.int32), np.full(1, 2, np.uint64)
+    assert call(shifts_of_mixed_signs, x, y, dtype=np.int64) == -4
+    assert call(shifts_of_mixed_signs, x.view(np.uint32), y, dtype=np.int64) == (2**32 - 16) >> 2
+
+
 # ---- dtype objects
 
 

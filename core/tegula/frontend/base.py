@@ -17,7 +17,7 @@ from tegula.ir.builder import Builder
 from tegula.ir.core import Value
 from tegula.ir.location import Location
 from tegula.ir.opdef import IRError
-from tegula.language.values import describe, tensor
+from tegula.language.values import describe, is_number, tensor
 
 from .diagnostics import LanguageError, StaticAssertion, Unsupported, frame_of
 from .function import DeviceFunction
@@ -117,6 +117,15 @@ class Base:
         return Unsupported(f"{what} cannot be used in kernels", hint)
 
     # ---- names
+
+    def typed(self, value: Any) -> Any:
+        """What a variable holds of an assigned value: numbers become tensors of their own type."""
+        if is_number(value):
+            return self.s.to_tensor(value)
+        if isinstance(value, (tuple, list)):
+            items = [self.typed(v) for v in value]
+            return tuple(items) if type(value) in (tuple, list) else type(value)(*items)
+        return value
 
     def assign(self, target: ast.expr, value: Any) -> None:
         """Bind a name, or take a tuple apart."""

@@ -22,6 +22,7 @@ from tegula.language.values import (
     DESCRIPTOR_PROPERTIES,
     TENSOR_PROPERTIES,
     BoundMethod,
+    as_constant,
     constexpr,
     describe,
     is_number,
@@ -68,6 +69,12 @@ class Calls(Expressions):
         return self.call_python(function, args, named)
 
     def call_builtin(self, function: Builtin, args: list[Any], named: dict[str, Any]) -> Any:
+        places, rest, names = function.static
+        args = [
+            as_constant(a) if (places[i] if i < len(places) else rest) else a
+            for i, a in enumerate(args)
+        ]
+        named = {n: as_constant(v) if n in names else v for n, v in named.items()}
         try:
             return function.emit(self.s, *args, **named)
         except TypeError as error:
@@ -89,7 +96,7 @@ class Calls(Expressions):
         """Compile-time calls: classes, constexpr functions, Python's math, methods of constants."""
         name = getattr(function, "__name__", repr(function))
         if function is constexpr:
-            return require_constant(args[0], "the value of a constexpr")
+            return require_constant(as_constant(args[0]), "the value of a constexpr")
         if isinstance(function, dtype):
             raise LanguageError(
                 "a dtype is not called",
@@ -111,8 +118,10 @@ class Calls(Expressions):
                     "to run it at compile time",
                 )
             raise LanguageError(f"{describe(function)} cannot be called")
+        args = [as_constant(a) for a in args]
+        named = {n: as_constant(v) for n, v in named.items()}
         for value in (*args, *named.values()):
-            if _has_runtime(value):
+            if has_runtime(value):
                 remedy = (
                     f"use tl.{name}"
                     if getattr(function, "__module__", "") == "math"
@@ -199,7 +208,9 @@ def bind_arguments(
             bound[p.name] = p.default.value if isinstance(p.default, constexpr) else p.default
         else:
             raise LanguageError(f"`{name}` needs a value for its parameter `{p.name}`")
-        if p.is_constexpr and _has_runtime(bound[p.name]):
+        if p.is_constexpr:
+            bound[p.name] = as_constant(bound[p.name])
+        if p.is_constexpr and has_runtime(bound[p.name]):
             raise LanguageError(
                 f"parameter `{p.name}` of `{name}` must be known at compile time, not "
                 f"{describe(bound[p.name])}",
@@ -225,9 +236,10 @@ def parameters_of(function: DeviceFunction) -> Any:
     return found
 
 
-def _has_runtime(value: Any) -> bool:
+def has_runtime(value: Any) -> bool:
+    """True if a value, or a part of it, is only known at run time."""
     if isinstance(value, tuple):
-        return any(_has_runtime(v) for v in value)
+        return any(has_runtime(v) for v in value)
     return isinstance(value, RUNTIME)
 
 
@@ -236,8 +248,9 @@ def _has_runtime(value: Any) -> bool:
 
 def _constant_only(f: Callable[..., Any]) -> Callable[[Any, list[Any], dict[str, Any]], Any]:
     def call(visitor: Calls, args: list[Any], named: dict[str, Any]) -> Any:
+        args = [as_constant(a) for a in args]
         for value in (*args, *named.values()):
-            if _has_runtime(value):
+            if has_runtime(value):
                 raise LanguageError(
                     f"Python's {f.__name__} takes compile-time values only, not {describe(value)}"
                 )
@@ -282,7 +295,7 @@ def _isinstance(visitor: Calls, args: list[Any], named: dict[str, Any]) -> bool:
     plain: Any = tuple(
         _TYPES.get(c.__name__, c) if isinstance(c, PythonFunction) else c for c in classes
     )
-    if constexpr in plain and not _has_runtime(value):
+    if constexpr in plain and not has_runtime(value):
         return True
     return isinstance(value, plain)
 

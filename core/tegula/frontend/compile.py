@@ -17,10 +17,10 @@ from tegula.language.values import constexpr, describe, tensor
 from .arguments import Const, HostDescriptor, flat_names
 from .calls import parameters_of
 from .diagnostics import LanguageError, frame_of
-from .function import EMPTY, DeviceFunction, unwrap
+from .function import EMPTY, DeviceFunction, is_library, unwrap
 from .liveness import Flow
 from .semantic import Semantic
-from .structure import Spec, build, handles, spec_of, types_of
+from .structure import Spec, argument_spec, build, handles, spec_of, types_of
 from .visitor import Visitor
 
 MAX_DEPTH = 100
@@ -84,7 +84,8 @@ class Compilation:
 
     def specialise(self, function: DeviceFunction, bound: dict[str, Any]) -> Specialisation:
         """The function compiled for these arguments: found, or compiled now."""
-        specs = tuple(spec_of(value) for value in bound.values())
+        spec = argument_spec if is_library(function) else spec_of
+        specs = tuple(spec(value) for value in bound.values())
         key = (function, specs)
         found = self.done.get(key)
         if found is None:
@@ -103,14 +104,15 @@ class Compilation:
         visitor = Visitor(self, function, Builder(block))
         arguments = iter(block.args)
         for name, spec in zip(bound, specs, strict=True):
-            visitor.env[name] = build(spec, arguments)
+            visitor.env[name] = build(spec, arguments, visitor.s)
         slot = len(self.functions)
         out = visitor.run(function.source.tree.body)
         value = out.value if out is not None else None
         result = spec_of(value)
         visitor.b.create("return", handles(visitor.s, value, result))
         result_types = types_of(result)
-        empty = len(block.ops) == 1 and not result_types
+        used = [op for op in block.ops if not op.opdef.pure]
+        empty = len(used) == 1 and not result_types
         name = ""
         if not empty:
             name = self.unique(function.fn.__name__)

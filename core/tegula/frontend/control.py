@@ -17,7 +17,14 @@ from typing import Any
 
 from tegula.ir.core import Block, Value
 from tegula.ir.types import DType, i1
-from tegula.language.values import condition_spec, describe, is_number, range_spec, tensor
+from tegula.language.values import (
+    as_constant,
+    condition_spec,
+    describe,
+    is_number,
+    range_spec,
+    tensor,
+)
 
 from .calls import Calls
 from .diagnostics import LanguageError, Unsupported
@@ -30,6 +37,8 @@ from .structure import (
     build,
     fits,
     handles,
+    loose_spec,
+    plain_number,
     runtime_spec,
     show,
     spec_of,
@@ -58,7 +67,7 @@ class Control(Calls):
 
     def visit_if(self, node: ast.If, todo: list[Any]) -> Returned | None:
         self.locate(node)
-        cond = self.visit(node.test)
+        cond = as_constant(self.visit(node.test))
         if not isinstance(cond, tensor):
             todo.extend(reversed(node.body if cond else node.orelse))
             return None
@@ -89,7 +98,7 @@ class Control(Calls):
         self.close(other, yields[1])
         out = iter(self.b.if_(flag.handle, then, other))
         for name, spec in results:
-            self.env[name] = build(spec, out)
+            self.env[name] = self.typed(build(spec, out))
         return None
 
     def visit_nested_return(self, node: Any) -> None:
@@ -123,7 +132,7 @@ class Control(Calls):
             )
             return None
         try:
-            spec = unify(spec_of(a), spec_of(b))
+            spec = unify(loose_spec(a), loose_spec(b))
         except Mismatch as mismatch:
             self.env[name] = Poison(
                 f"`{name}` is {mismatch.first} if the `if` in line {line} is taken and "
@@ -133,7 +142,7 @@ class Control(Calls):
             )
             return None
         if isinstance(spec, ConstSpec):
-            self.env[name] = a
+            self.env[name] = self.typed(spec.value) if isinstance(a, tensor) else a
             return None
         return spec
 
@@ -146,7 +155,7 @@ class Control(Calls):
                 values.append(side())
             blocks.append(block)
         try:
-            spec = unify(spec_of(values[0]), spec_of(values[1]))
+            spec = unify(loose_spec(values[0]), loose_spec(values[1]))
         except Mismatch as mismatch:
             raise LanguageError(
                 f"the two sides of a conditional expression are {mismatch.first} and "
@@ -180,7 +189,7 @@ class Control(Calls):
         self.env = env
         self.b.loc = loc
         try:
-            spec = unify(spec_of(values[0]), spec_of(values[1]))
+            spec = unify(loose_spec(values[0]), loose_spec(values[1]))
         except Mismatch as mismatch:
             raise LanguageError(
                 f"`{self.function.fn.__name__}` returns {mismatch.first} on one path and "
@@ -318,8 +327,9 @@ class Control(Calls):
             block.args.extend(args)
             self.env[name] = build(spec, iter(args))
             value = before[name]
-            if is_number(value):
-                self.weak[args[0]] = (node, name, value)
+            number = plain_number(value)
+            if number is not None:
+                self.weak[args[0]] = (node, name, number)
             elif isinstance(value, tensor) and value.handle in self.weak:
                 self.weak[args[0]] = self.weak[value.handle]
 
@@ -355,7 +365,7 @@ class Control(Calls):
                 continue
             new, first = spec_of(value), before[name]
             origin = (node, name, first)
-            if isinstance(first, tensor):
+            if isinstance(first, tensor) and plain_number(first) is None:
                 origin = self.weak.get(first.handle, origin)
             place = origin[:2]
             wider = widen(origin[2], spec, new)
@@ -458,8 +468,7 @@ class Control(Calls):
     def while_condition(self, node: ast.While) -> tensor | None:
         """The condition as a scalar; None for a loop that never runs."""
         cond = self.visit(node.test)
-        if isinstance(cond, condition_spec):
-            cond = cond.value
+        cond = as_constant(cond.value if isinstance(cond, condition_spec) else cond)
         self.locate(node)
         if isinstance(cond, tensor):
             return self.scalar_condition(cond, "`while`")

@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from .function import EMPTY, DeviceFunction, unwrap
+from .function import EMPTY, DeviceFunction, is_library, unwrap
 
-LIBRARY = "tegula.language"
 _MISSING = object()
 
 Path = tuple[str, ...]
@@ -65,10 +64,6 @@ def resolve(captured: Any, path: Path) -> Any:
     return value
 
 
-def _is_library(function: DeviceFunction) -> bool:
-    return function.fn.__module__.startswith(LIBRARY)
-
-
 class _Keys:
     """One computation of a key: functions in the order in which they are reached."""
 
@@ -78,7 +73,7 @@ class _Keys:
 
     def function(self, function: DeviceFunction) -> str:
         """A reference to a function; its own text is added the first time."""
-        if _is_library(function):
+        if is_library(function):
             return f"lib:{function.fn.__module__}.{function.fn.__qualname__}"
         index = self.seen.get(id(function))
         if index is not None:
@@ -237,7 +232,7 @@ def globals_snapshot(fn: Any) -> GlobalsSnapshot:
     seen: set[int] = set()
     while todo:
         function = todo.pop()
-        if id(function) in seen or _is_library(function):
+        if id(function) in seen or is_library(function):
             continue
         seen.add(id(function))
         names = captured(function.fn)
@@ -248,7 +243,7 @@ def globals_snapshot(fn: Any) -> GlobalsSnapshot:
             device = unwrap(value)
             if device is not None:
                 todo.append(device)
-                if _is_library(device):
+                if is_library(device):
                     continue
             if getattr(value, "__module__", "") != "builtins":
                 entries.append((names, path, value))

@@ -18,6 +18,7 @@ from tegula.language.values import (
     DESCRIPTOR_PROPERTIES,
     TENSOR_PROPERTIES,
     BoundMethod,
+    as_constant,
     constexpr,
     describe,
     is_number,
@@ -97,7 +98,7 @@ class Expressions(Base):
         return self.lookup(node.id)
 
     def visit_walrus(self, node: ast.NamedExpr) -> Any:
-        value = self.visit(node.value)
+        value = self.typed(self.visit(node.value))
         self.assign(node.target, value)
         return value
 
@@ -117,7 +118,7 @@ class Expressions(Base):
     def sequence(self, value: Any, what: str) -> tuple[Any, ...]:
         """The elements of a compile-time sequence."""
         if isinstance(value, range_spec):
-            bounds = (value.start, value.stop, value.step)
+            bounds = as_constant((value.start, value.stop, value.step))
             if all(isinstance(x, int) for x in bounds):
                 return tuple(range(*bounds))
             raise LanguageError(f"{what} needs a range with compile-time bounds")
@@ -152,7 +153,7 @@ class Expressions(Base):
         is_and = isinstance(node.op, ast.And)
         result: Any = is_and
         for operand in node.values:
-            value = self.visit(operand)
+            value = as_constant(self.visit(operand))
             if isinstance(result, tensor):
                 self.locate(node)
                 result = self.s.logical("and" if is_and else "or", result, value)
@@ -274,7 +275,7 @@ class Expressions(Base):
 
     def visit_subscript(self, node: ast.Subscript) -> Any:
         value = self.visit(node.value)
-        index = self.visit(node.slice)
+        index = as_constant(self.visit(node.slice))
         self.locate(node)
         if isinstance(value, tensor):
             return subscript(self.s, value, index if isinstance(index, tuple) else (index,))
@@ -298,7 +299,10 @@ class Expressions(Base):
         return value[index]
 
     def visit_slice(self, node: ast.Slice) -> slice:
-        parts = [None if p is None else self.visit(p) for p in (node.lower, node.upper, node.step)]
+        parts = [
+            None if p is None else as_constant(self.visit(p))
+            for p in (node.lower, node.upper, node.step)
+        ]
         if any(isinstance(p, tensor) for p in parts):
             raise LanguageError(
                 "slices with runtime bounds do not exist: the size of a tile is fixed when it is "
@@ -310,7 +314,7 @@ class Expressions(Base):
     # ---- the rest
 
     def visit_ternary(self, node: ast.IfExp) -> Any:
-        cond = self.visit(node.test)
+        cond = as_constant(self.visit(node.test))
         if not isinstance(cond, tensor):
             return self.visit(node.body if cond else node.orelse)
         self.locate(node)
@@ -321,7 +325,7 @@ class Expressions(Base):
         return "".join(str(self.visit(v)) for v in node.values)
 
     def visit_formatted(self, node: ast.FormattedValue) -> str:
-        value = self.visit(node.value)
+        value = as_constant(self.visit(node.value))
         if isinstance(value, RUNTIME):
             raise LanguageError(
                 f"an f-string cannot show {describe(value)}: texts are made when the kernel is "
@@ -347,7 +351,7 @@ class Expressions(Base):
                 self.assign(generator.target, item)
                 keep = True
                 for test in generator.ifs:
-                    flag = self.visit(test)
+                    flag = as_constant(self.visit(test))
                     if isinstance(flag, tensor):
                         raise LanguageError(
                             "the condition of a comprehension must be known at compile time",

@@ -150,6 +150,11 @@ def device_function(fn: Callable[..., Any]) -> DeviceFunction:
     return DeviceFunction(fn)
 
 
+def is_library(function: DeviceFunction) -> bool:
+    """True for the language's own functions."""
+    return bool(function.fn.__module__.startswith("tegula.language"))
+
+
 def unwrap(fn: Any) -> DeviceFunction | None:
     """The device function behind decorators that keep the object they wrap in `.fn`; None if there
     is none.

@@ -11,11 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from tegula.ir.builder import Builder
+from tegula.ir.builder import Builder, make_op
 from tegula.ir.core import Value
-from tegula.ir.types import DType, Pointer, Tile, f32, i1, i32, i64
+from tegula.ir.ops import OPS
+from tegula.ir.types import DType, Pointer, Tile, f32, i1, i8, i16, i32, i64, numpy_dtype
 from tegula.language.dtypes import dtype
-from tegula.language.values import describe, is_number, tensor, tensor_descriptor
+from tegula.language.values import as_constant, describe, is_number, tensor, tensor_descriptor
 
 from .diagnostics import LanguageError
 from .promotion import (
@@ -45,8 +46,26 @@ class Semantic:
     # ---- making values
 
     def emit(self, name: str, *operands: Value, **attrs: Any) -> tensor:
-        """Append an op with one result."""
+        """Append an op with one result. What only depends on constants is computed at once."""
+        if operands and name in FOLDED and all(is_constant(x) for x in operands):
+            return self.fold(name, operands, attrs)
         return tensor(self.b.create(name, *operands, **attrs))
+
+    def fold(self, name: str, operands: Sequence[Value], attrs: dict[str, Any]) -> tensor:
+        """An operation on constant scalars, by the meaning that its declaration states."""
+        import numpy as np
+
+        op = make_op(OPS[name], operands, dict(attrs))
+        values = []
+        for x in operands:
+            assert x.owner is not None and isinstance(x.type, DType)
+            values.append(numpy_dtype(x.type).type(x.owner.attrs["value"]))
+        assert op.opdef.evaluate is not None
+        with np.errstate(all="ignore"):
+            result = op.opdef.evaluate(op, *values)
+        elem = op.result.type
+        assert isinstance(elem, DType)
+        return self.constant(float(result) if elem.is_float else int(result), elem)
 
     def constant(self, value: Any, elem: DType | Pointer, shape: Shape = ()) -> tensor:
         """A constant scalar or tile."""
@@ -225,7 +244,7 @@ class Semantic:
 
     def arithmetic(self, op: str, symbol: str, a: Any, b: Any) -> tensor:
         a, b, _ = self.operands(a, b, symbol)
-        return tensor(self.b.create(op, a.handle, b.handle))
+        return self.emit(op, a.handle, b.handle)
 
     def add(self, a: Any, b: Any) -> tensor:
         pa = isinstance(a, tensor) and a.is_pointer
@@ -322,13 +341,21 @@ class Semantic:
         return self.bitwise("shl", "<<", a, b)
 
     def shr(self, a: Any, b: Any) -> tensor:
-        return self.bitwise("shr", ">>", a, b)
+        """Shift right: arithmetic if and only if `a` itself is signed, whatever `b` is."""
+        signed = isinstance(a, tensor) and isinstance(a.ir_elem, DType) and a.ir_elem.is_signed
+        x, y, t = self.operands(a, b, ">>")
+        if not signed or t.is_signed or not t.is_int:
+            return self.bitwise("shr", ">>", a, b)
+        wide = SIGNED[t.bits]
+        shifted = self.emit("shr", self.cast(x, wide).handle, self.cast(y, wide).handle)
+        return self.cast(shifted, t)
 
     def matmul(self, a: Any, b: Any) -> tensor:
         raise LanguageError("tensors have no operator @", "write tl.dot(a, b)")
 
     def power(self, a: Any, b: Any) -> tensor:
         """Small integer powers by multiplication."""
+        b = as_constant(b)
         if isinstance(b, int) and 1 <= b <= 8 and isinstance(a, tensor):
             result: tensor | None = None
             while b:
@@ -383,6 +410,7 @@ class Semantic:
 
     def axis(self, axis: Any, rank: int, what: str) -> int:
         """A compile-time axis, counted from the end if negative."""
+        axis = as_constant(axis)
         if not isinstance(axis, int) or isinstance(axis, bool):
             raise LanguageError(
                 f"{what}: axis must be a compile-time integer, not {describe(axis)}"
@@ -395,6 +423,7 @@ class Semantic:
         """A compile-time shape from one size, a sequence of sizes, or a sequence given as several
         arguments.
         """
+        shape = as_constant(shape)
         if isinstance(shape, tuple) and len(shape) == 1 and isinstance(shape[0], tuple):
             (shape,) = shape
         dims = shape if isinstance(shape, tuple) else (shape,)
@@ -410,6 +439,7 @@ class Semantic:
 
     def flag(self, x: Any, what: str) -> bool:
         """A compile-time boolean."""
+        x = as_constant(x)
         if not isinstance(x, (bool, int)):
             raise LanguageError(f"{what} must be True or False at compile time, not {describe(x)}")
         return bool(x)
@@ -431,6 +461,7 @@ class Semantic:
 
     def mask(self, mask: Any, shape: Shape, what: str) -> tensor | None:
         """A mask in the given shape; None if everything is enabled."""
+        mask = as_constant(mask)
         if mask is None or mask is True:
             return None
         if mask is False:
@@ -450,6 +481,17 @@ class Semantic:
                 "make the pointer a tile: ptr + offsets",
             )
         return self.broadcast_to(mask, shape)
+
+
+FOLDED = frozenset(
+    "add sub mul div rem and or xor not neg abs shl shr cmp min max cast bitcast select".split()
+)
+SIGNED = {8: i8, 16: i16, 32: i32, 64: i64}
+
+
+def is_constant(x: Value) -> bool:
+    """True for a scalar number made by a `constant`."""
+    return x.owner is not None and x.owner.name == "constant" and isinstance(x.type, DType)
 
 
 _SYMBOLS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}

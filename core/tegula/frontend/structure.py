@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from tegula.ir.core import Value
 from tegula.ir.types import Descriptor, DType, Pointer, Tile, Type, elem_of, i1, shape_of
-from tegula.language.values import describe, is_number, tensor, tensor_descriptor
+from tegula.language.values import describe, is_number, known, tensor, tensor_descriptor
 
 from .diagnostics import LanguageError
 from .promotion import kind_of, kind_of_number, name_of, promote, type_of_number
@@ -52,6 +52,14 @@ class ConstSpec:
 
 
 @dataclass(frozen=True)
+class KnownSpec:
+    """A scalar of a type, known to be one number: it promotes as a tensor; nothing is passed."""
+
+    type: DType
+    value: ConstSpec
+
+
+@dataclass(frozen=True)
 class TupleSpec:
     """A tuple, or a named tuple of class `cls`."""
 
@@ -68,7 +76,7 @@ class DescriptorSpec:
     strides: tuple[Type, ...]
 
 
-Spec: TypeAlias = "DType | Pointer | Tile | ConstSpec | TupleSpec | DescriptorSpec"
+Spec: TypeAlias = "DType | Pointer | Tile | ConstSpec | KnownSpec | TupleSpec | DescriptorSpec"
 
 
 def build_tuple(cls: type, items: Sequence[Any]) -> Any:
@@ -91,19 +99,48 @@ def spec_of(value: Any) -> Spec:
     return ConstSpec(value)
 
 
+def argument_spec(value: Any) -> Spec:
+    """The spec of an argument of a library function, which may use what is known of it."""
+    if isinstance(value, tuple):
+        return TupleSpec(type(value), tuple(argument_spec(v) for v in value))
+    number = known(value)
+    return spec_of(value) if number is None else KnownSpec(value.ir_elem, ConstSpec(number))
+
+
+def loose_spec(value: Any) -> Spec:
+    """The spec of a value that meets another one: numbers that have the type they have on their own
+    may still adapt to it.
+    """
+    if isinstance(value, tuple):
+        return TupleSpec(type(value), tuple(loose_spec(v) for v in value))
+    number = plain_number(value)
+    return spec_of(value) if number is None else ConstSpec(number)
+
+
+def plain_number(value: Any) -> Any:
+    """The number behind a value that has a number's own type; None otherwise."""
+    if is_number(value):
+        return value
+    number = known(value)
+    return number if number is not None and type_of_number(number) is value.ir_elem else None
+
+
 def types_of(spec: Spec) -> list[Type]:
     """Types of the dynamic part."""
     if isinstance(spec, TupleSpec):
         return [t for item in spec.items for t in types_of(item)]
     if isinstance(spec, DescriptorSpec):
         return [spec.type, *spec.shape, *spec.strides]
-    return [] if isinstance(spec, ConstSpec) else [spec]
+    return [] if isinstance(spec, (ConstSpec, KnownSpec)) else [spec]
 
 
-def build(spec: Spec, values: Iterator[Value]) -> Any:
+def build(spec: Spec, values: Iterator[Value], s: Semantic | None = None) -> Any:
     """The language value with this static part and the next IR values as its dynamic part."""
     if isinstance(spec, TupleSpec):
-        return build_tuple(spec.cls, [build(item, values) for item in spec.items])
+        return build_tuple(spec.cls, [build(item, values, s) for item in spec.items])
+    if isinstance(spec, KnownSpec):
+        assert s is not None
+        return s.constant(spec.value.value, spec.type)
     if isinstance(spec, DescriptorSpec):
         handle = next(values)
         shape = [tensor(next(values)) for _ in spec.shape]
@@ -115,17 +152,16 @@ def handles(s: Semantic, value: Any, spec: Spec) -> list[Value]:
     """The dynamic part of a value as `spec` asks for it; numbers become constants in the current
     block.
     """
-    if isinstance(spec, ConstSpec):
+    if isinstance(spec, (ConstSpec, KnownSpec)):
         return []
     if isinstance(spec, TupleSpec):
         return [h for v, item in zip(value, spec.items, strict=True) for h in handles(s, v, item)]
     if isinstance(spec, DescriptorSpec):
         return [value.handle, *(x.handle for x in value.shape), *(x.handle for x in value.strides)]
-    elem, shape = elem_of(spec), shape_of(spec)
-    if is_number(value):
-        assert isinstance(elem, DType)
-        return [s.number(value, elem, shape).handle]
-    assert value.ir_type is spec, f"{value} is not {spec}"
+    if is_number(value) or value.ir_type is not spec:
+        elem, number = elem_of(spec), plain_number(value)
+        assert isinstance(elem, DType) and number is not None, f"{value} is not {spec}"
+        return [s.number(number, elem, shape_of(spec)).handle]
     return [value.handle]
 
 
@@ -151,12 +187,12 @@ class Mismatch(Exception):
 def show(spec: Spec) -> str:
     """A spec as error messages name it."""
     if isinstance(spec, ConstSpec):
+        if is_number(spec.value):
+            return f"{name_of(type_of_number(spec.value))} ({spec.value})"
         return describe(spec.value)
     if isinstance(spec, TupleSpec):
         return f"a tuple of {len(spec.items)}"
-    if isinstance(spec, DescriptorSpec):
-        return name_of(spec.type)
-    return name_of(spec)
+    return name_of(spec.type if isinstance(spec, (DescriptorSpec, KnownSpec)) else spec)
 
 
 def unify(a: Spec, b: Spec) -> Spec:
@@ -182,11 +218,14 @@ def unify(a: Spec, b: Spec) -> Spec:
     raise Mismatch(show(a), show(b))
 
 
+NOT_TENSORS = (ConstSpec, KnownSpec, TupleSpec, DescriptorSpec)
+
+
 def adapts(value: Any, spec: Spec) -> bool:
     """True if a number can take the type of a tensor: its kind is not higher, and an integer type
     can hold it.
     """
-    if not is_number(value) or isinstance(spec, (ConstSpec, TupleSpec, DescriptorSpec)):
+    if not is_number(value) or isinstance(spec, NOT_TENSORS):
         return False
     elem = elem_of(spec)
     if not isinstance(elem, DType) or kind_of_number(value) > kind_of(elem):
@@ -207,7 +246,8 @@ def widen(init: Any, old: Spec, new: Spec) -> Spec | None:
             for v, o, n in zip(init, old.items, new.items, strict=True)
         ]
         return None if None in items else TupleSpec(old.cls, tuple(items))  # type: ignore[arg-type]
-    if not is_number(init) or isinstance(new, (TupleSpec, DescriptorSpec)):
+    init = plain_number(init)
+    if init is None or isinstance(new, (KnownSpec, TupleSpec, DescriptorSpec)):
         return None
     if isinstance(new, ConstSpec):
         if not is_number(new.value):
@@ -227,9 +267,12 @@ def fits(new: Any, spec: Spec) -> bool:
     if isinstance(spec, TupleSpec):
         same = isinstance(new, tuple) and type(new) is spec.cls and len(new) == len(spec.items)
         return same and all(fits(v, item) for v, item in zip(new, spec.items, strict=True))
-    if is_number(new) and not isinstance(spec, ConstSpec):
-        return adapts(new, spec)
-    return spec_of(new) == spec
+    if not is_number(new) and spec_of(new) == spec:
+        return True
+    number = plain_number(new)
+    if number is None or isinstance(spec, NOT_TENSORS):
+        return spec_of(new) == spec
+    return adapts(number, spec)
 
 
 def require_constant(value: Any, what: str) -> Any:

@@ -15,8 +15,9 @@ from tegula.errors import CompilationError
 from tegula.ir.opdef import IRError
 from tegula.language.builtin import emit
 from tegula.language.debug import device_assert
-from tegula.language.values import tensor
+from tegula.language.values import as_constant, tensor
 
+from .calls import has_runtime
 from .control import Control
 from .diagnostics import LanguageError, StaticAssertion, Unsupported
 from .state import Bind, Returned
@@ -78,7 +79,7 @@ class Visitor(Control):
 
     def visit_assign(self, node: ast.Assign) -> None:
         self.locate(node)
-        value = self.visit(node.value)
+        value = self.typed(self.visit(node.value))
         for target in node.targets:
             self.assign(target, value)
 
@@ -92,15 +93,17 @@ class Visitor(Control):
                     "value",
                     "use another name, or leave out the annotation",
                 )
-            if node.value is not None and isinstance(self.visit(node.value), tensor):
+            if node.value is not None and has_runtime(as_constant(self.visit(node.value))):
                 raise LanguageError(
                     f"`{name}` is annotated constexpr, but its value is only known at run time",
                     "leave out the annotation",
                 )
             self.constants[name] = node
-        if node.value is not None:
+            if node.value is not None:
+                self.bind(name, as_constant(self.visit(node.value)))
+        elif node.value is not None:
             self.locate(node)
-            self.assign(node.target, self.visit(node.value))
+            self.assign(node.target, self.typed(self.visit(node.value)))
 
     def visit_augmented(self, node: ast.AugAssign) -> None:
         self.locate(node)
@@ -110,7 +113,7 @@ class Visitor(Control):
         current = self.lookup(target.id)
         value = self.visit(node.value)
         self.locate(node)
-        self.assign(target, self.binary(type(node.op), current, value))
+        self.assign(target, self.typed(self.binary(type(node.op), current, value)))
 
     def visit_return(self, node: ast.Return) -> Returned:
         if self.loops:
@@ -124,7 +127,7 @@ class Visitor(Control):
 
     def visit_assert(self, node: ast.Assert) -> None:
         self.locate(node)
-        cond = self.visit(node.test)
+        cond = as_constant(self.visit(node.test))
         message = self.visit(node.msg) if node.msg is not None else ""
         if isinstance(cond, tensor):
             emit(device_assert, self.s, cond, message)

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from tegula.errors import HostCallError
 
 if TYPE_CHECKING:
     from tegula.frontend.semantic import Semantic
+
+Static: TypeAlias = Any
+"""Annotates a parameter that takes compile-time values (beside those annotated int, bool, str)."""
+
+STATIC = frozenset(
+    "Static int bool str Sequence[int]".split() + [f"{t} | None" for t in ("int", "bool", "str")]
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -21,9 +28,22 @@ class Builtin:
 
     __name__: str
 
-    def __init__(self, emit: Callable[..., Any]) -> None:
+    def __init__(self, emit: Any) -> None:
         self.emit = emit
         functools.update_wrapper(self, emit)
+
+    @functools.cached_property
+    def static(self) -> tuple[tuple[bool, ...], bool, frozenset[str]]:
+        """Which parameters take compile-time values: by position, for the rest of the positions,
+        and by name.
+        """
+        code, texts = self.emit.__code__, self.emit.__annotations__
+        names = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+        places = tuple(texts.get(n) in STATIC for n in code.co_varnames[1 : code.co_argcount])
+        rest = False
+        if code.co_flags & 0x04:
+            rest = texts.get(code.co_varnames[code.co_argcount + code.co_kwonlyargcount]) in STATIC
+        return places, rest, frozenset(n for n in names if texts.get(n) in STATIC)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise HostCallError(

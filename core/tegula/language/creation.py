@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tegula.frontend.diagnostics import LanguageError
 from tegula.ir.types import DType, i32
 
-from .builtin import builtin
+from .builtin import Static, builtin
 from .dtypes import dtype as Dtype
 from .values import describe, is_number, tensor
 
@@ -56,7 +56,7 @@ def arange(s: Semantic, start: int, end: int | None = None) -> tensor:
 
 
 @builtin
-def full(s: Semantic, shape: Any, value: Any, dtype: Dtype | None = None) -> tensor:
+def full(s: Semantic, shape: Static, value: Any, dtype: Dtype | None = None) -> tensor:
     """A tile of `shape` filled with a number or a scalar, of `dtype` (the value's own if left
     out).
     """
@@ -79,7 +79,7 @@ def full(s: Semantic, shape: Any, value: Any, dtype: Dtype | None = None) -> ten
 
 
 @builtin
-def zeros(s: Semantic, shape: Any, dtype: Dtype) -> tensor:
+def zeros(s: Semantic, shape: Static, dtype: Dtype) -> tensor:
     """A tile of zeros."""
     return s.constant(0, s.dtype(dtype, "zeros: dtype"), s.shape(shape, "zeros"))
 

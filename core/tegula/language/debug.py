@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tegula.frontend.diagnostics import LanguageError, StaticAssertion
 from tegula.ir.types import DType, i1
 
-from .builtin import builtin
+from .builtin import Static, builtin
 from .values import condition_spec, describe, is_number, range_spec, tensor
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @builtin
-def static_assert(s: Semantic, cond: Any, msg: str = "") -> None:
+def static_assert(s: Semantic, cond: Static, msg: str = "") -> None:
     """Stop compilation unless a compile-time condition holds."""
     if isinstance(cond, tensor):
         raise LanguageError(
@@ -29,7 +29,7 @@ def static_assert(s: Semantic, cond: Any, msg: str = "") -> None:
 
 
 @builtin
-def static_print(s: Semantic, *values: Any, sep: str = " ", end: str = "\n") -> None:
+def static_print(s: Semantic, *values: Static, sep: str = " ", end: str = "\n") -> None:
     """Print compile-time values while the kernel is compiled."""
     print(*[describe(v) if isinstance(v, tensor) else v for v in values], sep=sep, end=end)
 
@@ -86,7 +86,7 @@ def _hint(s: Semantic, kind: str, x: Any, values: Any) -> tensor:
 
 
 @builtin
-def multiple_of(s: Semantic, input: tensor, values: Any) -> tensor:
+def multiple_of(s: Semantic, input: tensor, values: Static) -> tensor:
     """Promise: the first element of every contiguous run is a multiple of these values, one per
     dimension.
     """
@@ -94,19 +94,19 @@ def multiple_of(s: Semantic, input: tensor, values: Any) -> tensor:
 
 
 @builtin
-def max_contiguous(s: Semantic, input: tensor, values: Any) -> tensor:
+def max_contiguous(s: Semantic, input: tensor, values: Static) -> tensor:
     """Promise: runs of this many elements per dimension are contiguous."""
     return _hint(s, "max_contiguous", input, values)
 
 
 @builtin
-def max_constancy(s: Semantic, input: tensor, values: Any) -> tensor:
+def max_constancy(s: Semantic, input: tensor, values: Static) -> tensor:
     """Promise: runs of this many elements per dimension are equal."""
     return _hint(s, "max_constancy", input, values)
 
 
 @builtin
-def assume(s: Semantic, cond: Any) -> None:
+def assume(s: Semantic, cond: Static) -> None:
     """Promise that a scalar condition holds; the compiler may rely on it."""
     if is_number(cond):
         if not cond:

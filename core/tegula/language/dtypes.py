@@ -57,6 +57,8 @@ class dtype:
     SINT_TYPES: ClassVar = ["int8", "int16", "int32", "int64"]
     UINT_TYPES: ClassVar = ["int1", "uint8", "uint16", "uint32", "uint64"]
     FP_TYPES: ClassVar = [short for _, short, t in _NAMES if t.is_float]
+    STANDARD_FP_TYPES: ClassVar = ["fp16", "bf16", "fp32", "fp64"]
+    OTHER_TYPES: ClassVar = ["void"]
 
     ir: Any
     name: str

@@ -11,7 +11,7 @@ from tegula.ir.types import DType, bf16, elem_of, f16, f32, f64, i32
 
 from .builtin import builtin, emit
 from .dtypes import dtype as Dtype
-from .values import describe, tensor
+from .values import as_constant, describe, is_number, tensor
 
 if TYPE_CHECKING:
     from tegula.frontend.semantic import Semantic
@@ -203,7 +203,8 @@ def dot(
     assert isinstance(a.ir_elem, DType)
     elem = _accumulator_type(a.ir_elem, out_dtype, s)
     shape = (*a.ir_shape[:-1], b.ir_shape[-1])
-    if acc is None or (acc == 0 and not isinstance(acc, tensor)):
+    start = as_constant(acc)
+    if start is None or (is_number(start) and start == 0):
         total = s.constant(0, elem, shape)
     else:
         total = s.to_tensor(acc, "dot: acc")

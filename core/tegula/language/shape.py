@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tegula.frontend.diagnostics import LanguageError
 
-from .builtin import builtin, emit
+from .builtin import Static, builtin, emit
 from .values import describe, tensor
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def broadcast(s: Semantic, input: tensor, other: tensor) -> tuple[tensor, ...]:
 
 
 @builtin
-def broadcast_to(s: Semantic, input: tensor, *shape: Any) -> tensor:
+def broadcast_to(s: Semantic, input: tensor, *shape: Static) -> tensor:
     """Repeat dimensions of size 1 up to `shape`, which has the same number of dimensions."""
     x, dims = s.to_tensor(input), s.shape(shape, "broadcast_to")
     if x.ir_shape and len(x.ir_shape) != len(dims):
@@ -51,7 +51,7 @@ def broadcast_to(s: Semantic, input: tensor, *shape: Any) -> tensor:
 
 
 @builtin
-def expand_dims(s: Semantic, input: tensor, axis: Any) -> tensor:
+def expand_dims(s: Semantic, input: tensor, axis: Static) -> tensor:
     """Insert dimensions of size 1 at `axis` of the result (one axis or several)."""
     x = s.to_tensor(input, "expand_dims: input")
     axes = _ints(axis, "expand_dims: axis")
@@ -90,7 +90,7 @@ def squeeze(s: Semantic, input: tensor, dim: int) -> tensor:
 
 
 @builtin
-def permute(s: Semantic, input: tensor, *dims: Any) -> tensor:
+def permute(s: Semantic, input: tensor, *dims: Static) -> tensor:
     """Reorder the dimensions: dimension i of the result is dimension dims[i] of the input."""
     x = _tile(s, input, "permute")
     given = _ints(dims, "permute: dims")
@@ -104,7 +104,7 @@ def permute(s: Semantic, input: tensor, *dims: Any) -> tensor:
 
 
 @builtin
-def trans(s: Semantic, input: tensor, *dims: Any) -> tensor:
+def trans(s: Semantic, input: tensor, *dims: Static) -> tensor:
     """Swap the last two dimensions, or reorder all of them by `dims`."""
     x = _tile(s, input, "trans")
     if dims:
@@ -129,7 +129,7 @@ def _reshape(s: Semantic, x: tensor, shape: tuple[int, ...]) -> tensor:
 
 
 @builtin
-def reshape(s: Semantic, input: tensor, *shape: Any, can_reorder: bool = False) -> tensor:
+def reshape(s: Semantic, input: tensor, *shape: Static, can_reorder: bool = False) -> tensor:
     """The same elements, in row-major order, in another shape; () takes the element of a one-
     element tile.
     """
@@ -137,7 +137,7 @@ def reshape(s: Semantic, input: tensor, *shape: Any, can_reorder: bool = False) 
 
 
 @builtin
-def view(s: Semantic, input: tensor, *shape: Any) -> tensor:
+def view(s: Semantic, input: tensor, *shape: Static) -> tensor:
     """Like `reshape`."""
     return _reshape(s, s.to_tensor(input, "view: input"), s.shape(shape, "view"))
 

@@ -3,6 +3,9 @@
 Runtime values are `tensor`s (scalars, pointers and tiles alike) and `tensor_descriptor`s;
 everything else is known at compile time and held as the plain Python value: numbers, None,
 strings, dtypes, functions, and tuples of any of these.
+
+A number that is assigned to a variable becomes a tensor, with the type it has on its own: from then
+on it promotes as one. `known` gives the number back where a compile-time value is needed.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
 from tegula.ir.core import Value
-from tegula.ir.types import DType, Pointer, Type, elem_of, shape_of
+from tegula.ir.types import DType, Pointer, Type, elem_of, i1, shape_of
 
 from .dtypes import dtype, from_ir
 
@@ -229,6 +232,27 @@ class BoundMethod:
 
     fn: Any
     self: Any
+
+
+def known(x: Any) -> Any:
+    """The number that a scalar always holds; None for all that is not known to be one number."""
+    if type(x) is tensor and not x.ir_shape:
+        owner = x.handle.owner
+        if owner is not None and owner.name == "constant" and isinstance(x.ir_elem, DType):
+            value = owner.attrs["value"]
+            return bool(value) if x.ir_elem is i1 else value
+    return None
+
+
+def as_constant(x: Any) -> Any:
+    """Scalars that are known to be one number as that number, in tuples too; the rest unchanged."""
+    if type(x) is tensor:
+        number = known(x)
+        return x if number is None else number
+    if isinstance(x, tuple):
+        items = [as_constant(v) for v in x]
+        return tuple(items) if type(x) is tuple else type(x)(*items)
+    return x
 
 
 def is_number(x: Any) -> bool:
