@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import gc
+import pickle
 import struct
 import sys
 from types import ModuleType
@@ -275,6 +277,15 @@ def test_call_shapes_of_one_variant(slow: Any) -> None:
     assert counting.count == 4
 
 
+def test_keyword_names_made_at_run_time(slow: Any) -> None:
+    counting = slow(seven)
+    xs = arrays(5)
+    first = seven[(1,)](*xs, 16, 3, BLOCK=8)
+    for _ in range(3):
+        assert seven[(1,)](*xs, 16, 3, **{"".join(["BLO", "CK"]): 8}) is first
+    assert counting.count == 1
+
+
 def test_defaults_are_packed(slow: Any) -> None:
     counting = slow(with_defaults)
     x = arrays(1)[0]
@@ -371,6 +382,44 @@ def test_failure_of_the_driver_is_raised(recording: ModuleType) -> None:
             one[(1,)](x)
     compiled.kernel.record.result = 0
     assert one[(1,)](x) is compiled
+
+
+def test_errors_of_arguments_surface(slow: Any) -> None:
+    class Moody:
+        dtype = np.dtype("f4")
+        error: Exception | None = None
+
+        def data_ptr(self) -> int:
+            if self.error is not None:
+                raise self.error
+            return 64
+
+    counting = slow(one)
+    moody = Moody()
+    compiled = one[(1,)](moody)
+    assert one[(1,)](moody) is compiled
+    assert counting.count == 1
+    moody.error = RuntimeError("not today")
+    with pytest.raises(Exception, match="'x' .*does not hand out its memory: not today"):
+        one[(1,)](moody)
+    moody.error = None
+    assert one[(1,)](moody) is compiled
+
+
+def test_pickled_by_name() -> None:
+    assert pickle.loads(pickle.dumps(seven)) is seven
+    assert copy.deepcopy(seven) is seven
+
+
+def test_names_of_variants() -> None:
+    def name(variant: Any) -> str:
+        return f"{variant.name}_{variant.constants['B']}_{variant.signature['x']}"
+
+    @tegula.jit(repr=name)
+    def named(x, B: tl.constexpr):
+        pass
+
+    assert named[(1,)](arrays(1)[0], 7).name == "named_7_ptr<f32>"
 
 
 def test_options_are_part_of_the_call(slow: Any, recording: ModuleType) -> None:

@@ -51,6 +51,7 @@ class Registry:
             self._pending = set()
             self._warned = set()
             self.problems = []
+        config.refresh()  # launches that are already bound choose their device again
 
     # ---------------------------------------------------------------------------------------------
     # Access

@@ -175,7 +175,7 @@ mismatch:
 
 
 def _call_shape(tuple_items: int) -> str:
-    """Keyword names are interned: one tuple per call site, the same strings everywhere."""
+    """Keyword names are one tuple per call site, and mostly the same strings everywhere."""
     return f"""
 keywords:
   %same.names = icmp eq ptr %v.kwnames, %kwnames
@@ -202,7 +202,11 @@ keywords.compare:
   %ka = load ptr, ptr %ka.i
   %kb = load ptr, ptr %kb.i
   %same.name = icmp eq ptr %ka, %kb
-  br i1 %same.name, label %keywords.next, label %mismatch
+  br i1 %same.name, label %keywords.next, label %keywords.text
+keywords.text: ; names made at run time are not interned
+  %kw.rc = call i32 @PyObject_RichCompareBool(ptr %ka, ptr %kb, i32 2)
+  %kw.yes = icmp eq i32 %kw.rc, 1
+  br i1 %kw.yes, label %keywords.next, label %clear
 keywords.next:
   %ki.next = add i64 %ki, 1
   br label %keywords.each

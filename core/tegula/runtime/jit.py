@@ -246,6 +246,10 @@ class JITFunction(DeviceFunction):
 
         return bind(self.fn.__name__, self.params, args, kwargs)[0]
 
+    def __reduce__(self) -> str:
+        """Kernels are pickled by name, as functions are."""
+        return self.fn.__qualname__
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise HostCallError(
             f"kernel `{self.fn.__name__}` was called like a Python function; launch it with "
@@ -296,10 +300,11 @@ def jit(
 def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Make a kernel of a Python function: `@tegula.jit`, or `@tegula.jit(debug=True)` with options.
 
-    version: anything; part of the cache key. repr: a function that names a specialisation.
-    launch_metadata: a function that profilers call. do_not_specialize,
-    do_not_specialize_on_alignment: parameters, by name or number, for which one compilation serves
-    all values, or all alignments. debug: keep device assertions. noinline: stay a call.
+    version: anything; part of the cache key. repr: a function that names a variant, given `fn`,
+    `name`, `signature` and `constants`. launch_metadata: a function that profilers call.
+    do_not_specialize, do_not_specialize_on_alignment: parameters, by name or number, for which one
+    compilation serves all values, or all alignments. debug: keep device assertions. noinline: stay
+    a call.
     """
     given = {name: value for name, value in options.items() if value is not None}
     known = inspect.signature(JITFunction.__init__).parameters

@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from tegula.config import config
@@ -140,6 +140,22 @@ class Variants:
             bindable.append((compiled, []))
         return Prepared(compiled, specialized, bindable, self._guards, _stream(specialized))
 
+    def _display_name(self, specialized: Specialized) -> str:
+        """What the variant is called in reports: the kernel's name, or what `repr=` says."""
+        kernel = self.kernel
+        if kernel.name_of is None:
+            return kernel.fn.__name__
+        return str(
+            kernel.name_of(
+                SimpleNamespace(
+                    fn=kernel,
+                    name=kernel.fn.__name__,
+                    signature={n: compiler.type_text(t) for n, t in specialized.types.items()},
+                    constants=dict(specialized.constants),
+                )
+            )
+        )
+
     def _get(
         self,
         selection: Selection,
@@ -178,7 +194,7 @@ class Variants:
             attrs=specialized.attrs,
             context=context,
             backend=selection.backend,
-            name=kernel.fn.__name__,
+            name=self._display_name(specialized),
             version="" if kernel.version is None else str(kernel.version),
             readonly=tuple(a.name for a in specialized.arrays if a.readonly),
         )
