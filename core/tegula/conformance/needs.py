@@ -44,7 +44,7 @@ def needs_of(module: Module) -> Iterator[Need]:
 def subject_dtype(op: Op) -> str:
     """The dtype that an op is about: of its first operand that is no condition, or its result."""
     values = [*op.operands, *op.results]
-    if op.name == "select":
+    if op.name in ("select", "if"):
         values = values[1:]
     return dtype_of(values[0]).name if values else ""
 

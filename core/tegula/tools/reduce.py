@@ -145,10 +145,11 @@ class Reducer:
     # -- editing
 
     def _ops(self, names: frozenset[str] | None = None) -> list[Op]:
+        """Ops that may be edited; combine regions stay as they are, to remain associative."""
         (kernel,) = self.case.launch.module.kernels
         return [
             op
-            for op in kernel.body.walk()
+            for op in editable(kernel.body)
             if not op.opdef.terminator and (names is None or op.name in names)
         ]
 
@@ -164,6 +165,14 @@ class Reducer:
         return replace(self.case, launch=replace(self.case.launch, module=module))
 
 
+def editable(block: Block) -> Iterator[Op]:
+    for op in block.ops:
+        yield op
+        if op.name not in ("reduce", "scan"):
+            for region in op.regions:
+                yield from editable(region)
+
+
 def completed(case: Case) -> Case | None:
     """The case without dead code and unused arguments, with what the interpreter says of it."""
     from tegula.passes import Pipeline
@@ -176,7 +185,7 @@ def completed(case: Case) -> Case | None:
         module, args = without_unused(kernel, launch.args)
         launch = Launch(module, args, launch.grid)
         verify(module)
-        after = interpret(launch)
+        after = interpret(launch, strict=True)
     except (VerifyError, IRError):
         return None
     except Exception:  # the simplified program does something that it must not

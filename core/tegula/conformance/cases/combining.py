@@ -18,7 +18,21 @@ from tegula.conformance.cases.elementwise import ALL, FLOATS
 from tegula.conformance.values import edges, ordinary, small_integers, storage, wide_range
 from tegula.ir import DTYPES, Block, Builder, DType, Value
 from tegula.ir.ops.reduce import PRECISIONS
-from tegula.ir.types import bf16, f16, f32, f64, i1, i8, i16, i32, i64, u8
+from tegula.ir.types import (
+    bf16,
+    f16,
+    f32,
+    f64,
+    i1,
+    i8,
+    i16,
+    i32,
+    i64,
+    u8,
+    u16,
+    u32,
+    u64,
+)  # fmt: skip
 
 KINDS = ("add", "mul", "max", "min", "maxnan", "minnan", "and", "or", "xor")
 SHAPES = (
@@ -376,7 +390,8 @@ def _dot_specs() -> Iterator[Spec]:
     mixed = frozenset({"dot-mixed"})
     same = [(t, t, t) for t in (f32, f64, i32)]
     wide = [(t, t, f32) for t in FLOATS if t.bits < 32]
-    wide += [(t, t, i32) for t in (i8, u8, i16)] + [(i64, i64, i64)]
+    wide += [(t, t, i32) for t in (i8, u8, i16, u16)]
+    wide += [(i64, i64, i64), (u32, u32, u32), (u64, u64, u64)]
     wide += [(t, t, t) for t in (f16, bf16)]
     eights = [t for t in FLOATS if t.bits == 8]
     wide += [(a, b, f32) for a in eights for b in eights if a is not b]

@@ -401,7 +401,7 @@ def specs() -> Iterator[Spec]:
     yield Spec("control.carried", _carried_tiles, ("for", "reduce"), (i32,))
     yield Spec("control.while", _while, ("while", "condition", "if", "yield"), (i32,))
     yield Spec("control.while.types", _while_types, ("while", "condition"), (f32, i64))
-    yield Spec("control.if", _if, ("if", "yield"), (f32,))
+    yield Spec("control.if", _if, ("if", "yield"), (f32, i32))
     yield Spec("control.if.memory", _guarded_memory, ("if",), (f32, i64))
     yield Spec("control.call", _call, ("call", "return"), (f32,))
     printing = frozenset({"device_print"})

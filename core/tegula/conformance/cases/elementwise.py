@@ -121,9 +121,18 @@ def math_inputs(name: str, t: DType) -> np.ndarray:
     return np.concatenate([edges(t), sweep, near, wild])
 
 
+def _large_angle(name: str, t: DType) -> Case:
+    """Angles so large that their reduction needs many digits of pi."""
+    e = edges(t)
+    with np.errstate(all="ignore"):
+        powers = (2.0 ** np.arange(17, 120, 3)).astype(storage(t))
+    x = np.concatenate([e, powers, -powers])
+    return flat_case([(t, x)], t, apply(name), reference.elementary(name, t, x), Rule(ulp=2))
+
+
 def _fma(t: DType) -> Case:
     e = edges(t)
-    pick = e[np.linspace(0, e.size - 1, min(e.size, 13)).astype(int)]
+    pick = np.concatenate([e[:2], e[np.linspace(2, e.size - 1, min(e.size - 2, 12)).astype(int)]])
     grid = np.array(np.meshgrid(pick, pick, pick, indexing="ij")).reshape(3, -1)
     a, b, c = (grid[i].astype(storage(t)) for i in range(3))
     rest = [wide_range(t, 200, s) for s in range(3)]
@@ -143,11 +152,11 @@ def _cmp(t: DType, pred: str) -> Case:
     return flat_case([(t, a), (t, b)], i1, apply("cmp", pred=pred), reference.compare(pred, a, b))
 
 
-def _select(t: DType) -> Case:
+def _select(t: DType, unlikely: bool = False) -> Case:
     a, b = pairs(t)
     c = np.random.default_rng(3).integers(0, 2, a.size).astype(np.uint8)
     expected = np.where(c != 0, bits_of(a), bits_of(b))
-    body: Body = lambda s, xs: s.b.select(*xs)  # noqa: E731
+    body: Body = lambda s, xs: s.b.select(*xs, unlikely=unlikely)  # noqa: E731
     return flat_case([(i1, c), (t, a), (t, b)], t, body, from_bits(expected, t))
 
 
@@ -185,7 +194,8 @@ def _cast(source: DType, to: DType, rounding: str) -> Case:
 
 
 def _bitcast(source: DType, to: DType) -> Case:
-    x = from_bits(np.concatenate([edge_bits(source), bits_of(wide_range(source, 200))]), source)
+    some = np.array(edge_bits(source), np.uint64)
+    x = from_bits(np.concatenate([some, bits_of(wide_range(source, 200))]), source)
     expected = from_bits(bits_of(x), to)
     # Compared as integers, so that no bit of a NaN may change.
     raw = next(t for t in INTS if t.kind == "uint" and t.bits == to.bits)
@@ -326,11 +336,16 @@ def specs() -> Iterator[Spec]:
         for pred in PREDICATES:
             yield Spec(f"arith.cmp.{t}.{pred}", partial(_cmp, t, pred), ("cmp",), (t,))
         yield Spec(f"arith.select.{t}", partial(_select, t), ("select",), (t,))
+        make = partial(_select, t, True)
+        yield Spec(f"arith.select.{t}.unlikely", make, ("select",), (t,))
         yield Spec(f"arith.constant.{t}", partial(_constant, t), ("constant",), (t,))
     yield from _conversions()
     for name in MATH:
         for t in (f32, f64):
             yield Spec(f"math.{name}.{t}", partial(_math, name, t), (name,), (t,))
+    for name in ("sin", "cos"):
+        for t in (f32, f64):
+            yield Spec(f"math.{name}.{t}.large", partial(_large_angle, name, t), (name,), (t,))
     for name in ROUNDINGS:
         for t in FLOATS:
             yield Spec(f"math.{name}.{t}", partial(_math, name, t), (name,), (t,))

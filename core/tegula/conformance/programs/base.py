@@ -89,14 +89,51 @@ OPTIONS = {"enable_fp_fusion": False}
 """Compile options under which a program has one right result."""
 
 
-def interpret(launch: Launch) -> dict[str, np.ndarray]:
-    """What the launch leaves in its buffers, by the interpreter with checked memory."""
-    from tegula.interp import run_kernel
+class Ambiguous(Exception):
+    """A program whose results depend on an order that nobody promises."""
+
+
+def interpret(launch: Launch, strict: bool = False) -> dict[str, np.ndarray]:
+    """What the launch leaves in its buffers, by the interpreter with checked memory.
+
+    With `strict`, a store that writes an address twice and results that depend on the order of
+    programs raise Ambiguous.
+    """
+    after = _interpret(launch, strict, False)
+    if strict and launch.grid != (1, 1, 1):
+        other = _interpret(launch, strict, True)
+        if any(after[n].tobytes() != other[n].tobytes() for n in after):
+            raise Ambiguous("the order of programs shows")
+    return after
+
+
+def _interpret(launch: Launch, strict: bool, backwards: bool) -> dict[str, np.ndarray]:
+    from tegula.interp import Interpreter
+    from tegula.interp.interpreter import State
+    from tegula.interp.memory import Memory
+
+    class Checked(Memory):
+        def store(self, addresses: Any, values: Any, root: Any) -> None:
+            if strict and np.unique(addresses).size != addresses.size:
+                raise Ambiguous("a store writes one address twice")
+            super().store(addresses, values, root)
 
     memory = launch.fresh()
     args = [memory[a.name] if isinstance(a, Buffer) else a for a in launch.args]
+    interpreter = Interpreter(launch.module)
+    if not strict:
+        with np.errstate(all="ignore"):
+            interpreter.run(launch.grid, args, output=lambda line: None)
+        return memory
+    values, table, roots = interpreter._bind(args, ())
+    state = State("kernel", Checked(table, False), lambda line: None)
+    state.roots, state.grid = roots, launch.grid
+    gx, gy, gz = launch.grid
+    places = [(x, y, z) for z in range(gz) for y in range(gy) for x in range(gx)]
     with np.errstate(all="ignore"):
-        run_kernel(launch.module, launch.grid, args, output=lambda line: None)
+        for place in reversed(places) if backwards else places:
+            state.pid = place
+            interpreter._plan.call(state, values)
     return memory
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..opdef import REQUIRED, check, op
-from ..types import Descriptor, DType, Pointer, Tile, Type, elem_of, shape_of, with_elem
+from ..types import Descriptor, DType, Pointer, Tile, Type, elem_of, i1, shape_of, with_elem
 from .rules import mask_matches, pointee, scalar_elem, types_of
 
 if TYPE_CHECKING:
@@ -122,6 +122,7 @@ class AtomicRMW:
         check(op.attrs["kind"] in ATOMIC_KINDS, f"atomic_rmw: kind is one of {ATOMIC_KINDS}")
         check(op.operands[1].type is t, f"atomic_rmw through {op.operands[0].type} needs {t}")
         e = scalar_elem(t, "an atomic")
+        check(e is not i1, "atomics of truth values do not exist: use a byte")
         check(
             not (e.is_float and op.attrs["kind"] in ("and", "or", "xor")),
             f"atomic {op.attrs['kind']} takes integers",
@@ -144,6 +145,7 @@ class AtomicCAS:
             all(v.type is t for v in op.operands[1:]),
             f"atomic_cas through {op.operands[0].type} needs {t}",
         )
+        check(elem_of(t) is not i1, "atomics of truth values do not exist: use a byte")
         return [t]
 
 
