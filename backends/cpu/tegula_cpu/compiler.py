@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from tegula.passes import Pipeline
 
 OPT_LEVEL = 2
-PIPELINE = "expand-math"
 DTYPES = frozenset(
     "i1 i8 i16 i32 i64 u8 u16 u32 u64 f8e5 f8e5b16 f8e4nv f8e4b8 f16 bf16 f32 f64".split()
 )
@@ -41,7 +40,14 @@ class CpuOptions(Options):
     """The common options; warps, stages and clusters mean nothing here."""
 
     ignored: ClassVar[frozenset[str]] = frozenset(
-        {"num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion"}
+        {
+            "num_warps",
+            "num_stages",
+            "num_ctas",
+            "maxnreg",
+            "enable_fp_fusion",
+            "sanitize_overflow",
+        }
     )
 
 
@@ -87,9 +93,12 @@ class CpuCompiler(Compiler):
         return CpuOptions.make(given)
 
     def pipeline(self, target: Target, options: Options) -> Pipeline:
+        from tegula.codegen.loops.elementwise import native_math
+        from tegula.codegen.math import ExpandMath
         from tegula.passes import Pipeline
+        from tegula_cpu.target import vector_target
 
-        return Pipeline.parse(PIPELINE)
+        return Pipeline([ExpandMath(native_math(vector_target(target)))])
 
     def emit(self, module: Module, target: Target, options: Options) -> Artifact:
         from tegula.codegen.loops.evaluate import Unsupported

@@ -329,6 +329,8 @@ class Options:
     enable_fp_fusion: bool = True
     debug: bool = False
     """Keep `assert` ops of the device and add the checks that debugging asks for."""
+    sanitize_overflow: bool = True
+    """Whether `debug` may add checks of integer overflow; no such check is made yet."""
     assume_disjoint: bool = True
     """Buffers of different arguments do not overlap; the runtime checks where it matters."""
 
