@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import itertools
 
-import ml_dtypes
 import numpy as np
 import pytest
+from cpu.matrices import DTYPES, assert_product, pack_a, pack_b, random
 from cpu.native import aligned, compile_for, runnable_targets
 
 from tegula.codegen.loops.dot import Blocking, DotPlan, choose_scheme, plan_dot, split_rows
@@ -15,18 +15,6 @@ from tegula.codegen.loops.vector import VectorTarget
 from tegula.plugin import Target
 from tegula_cpu import target as targets
 
-DTYPES = {
-    "f8e5": ml_dtypes.float8_e5m2,
-    "f16": np.float16,
-    "bf16": ml_dtypes.bfloat16,
-    "f32": np.float32,
-    "f64": np.float64,
-    "i8": np.int8,
-    "u8": np.uint8,
-    "i16": np.int16,
-    "i32": np.int32,
-    "i64": np.int64,
-}
 SIGNATURES = [
     ("f32", "f32", "f32"),
     ("f64", "f64", "f64"),
@@ -50,42 +38,12 @@ SIZES = [(1, 1, 1), (3, 5, 7), (33, 70, 19), (2, 130, 32)]
 EVERY_TARGET = pytest.mark.parametrize("target", runnable_targets(), ids=str)
 
 
-def random(shape: tuple[int, ...], name: str, rng: np.random.Generator) -> np.ndarray:
-    dtype = np.dtype(DTYPES[name])
-    if name[0] in "fb":
-        return rng.standard_normal(shape).astype(dtype)
-    info = np.iinfo(dtype)
-    return rng.integers(info.min, info.max, shape, dtype=dtype, endpoint=True)
-
-
-def pack_a(plan: DotPlan, a: np.ndarray) -> np.ndarray:
-    """A in its layout; what the layout calls zero is zero, all the rest is junk."""
-    layout, (rows, depth) = dataclasses.replace(plan.a, table=False), a.shape
-    buffer = aligned(layout.bytes, fill=0xFF).view(DTYPES[layout.elem])
-    m, k = np.arange(rows)[:, None], np.arange(layout.k_padded)
-    buffer[layout.index(m, k)] = 0
-    stored = a.astype(buffer.dtype)
-    if layout.bias:
-        stored = stored + buffer.dtype.type(layout.bias)
-    buffer[layout.index(m, k[:depth])] = stored
-    return buffer
-
-
 def row_addresses(plan: DotPlan, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """A table of addresses of rows that lie apart and in no order, and what holds the rows."""
     rows = np.full((a.shape[0] + 1, a.shape[1] + 3), 77, a.dtype)
     order = np.random.default_rng(1).permutation(a.shape[0])
     rows[order, : a.shape[1]] = a
     return rows.ctypes.data + order * rows.strides[0], rows
-
-
-def pack_b(plan: DotPlan, b: np.ndarray) -> np.ndarray:
-    layout, (depth, columns) = plan.b, b.shape
-    buffer = aligned(layout.bytes, fill=0xFF).view(DTYPES[layout.elem])
-    k, n = np.arange(layout.k_padded)[:, None], np.arange(columns)
-    buffer[layout.index(k, n)] = 0
-    buffer[layout.index(k[:depth], n)] = b.astype(buffer.dtype)
-    return buffer
 
 
 def run(plan: DotPlan, a: np.ndarray, b: np.ndarray, c: np.ndarray, target: Target) -> np.ndarray:
@@ -118,17 +76,7 @@ def check(
     a, b = random((m, k), names[0], rng), random((k, n), names[1], rng)
     c = random((m, n), plan.c.elem, rng)
     got = run(plan, a, b, c, target)
-    start = c if options.get("accumulate", True) else np.zeros_like(c)
-    if plan.c.elem[0] == "f":
-        a64, b64 = a.astype(np.float64), b.astype(np.float64)
-        bound = np.abs(a64) @ np.abs(b64) + np.abs(start)
-        error = np.abs(got - (start + a64 @ b64))
-        # k + 1 roundings, each at most half an ulp of the sum of magnitudes
-        assert (error <= (k + 1) * 0.5 * np.finfo(got.dtype).eps * bound).all()
-    else:
-        with np.errstate(over="ignore"):
-            want = start + a.astype(c.dtype) @ b.astype(c.dtype)
-        np.testing.assert_array_equal(got, want)
+    assert_product(got, a, b, c if options.get("accumulate", True) else np.zeros_like(c))
     return plan
 
 
