@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tegula.codegen.loops import convert
+from tegula.codegen.loops import convert, x86
 from tegula.codegen.loops.convert import (
     binary,
     choose,
@@ -23,6 +23,7 @@ from tegula.codegen.loops.convert import (
 )
 from tegula.codegen.loops.lanes import Lanes, reg_type, vector
 from tegula.codegen.loops.text import Val
+from tegula.codegen.loops.vector import VectorTarget
 from tegula.ir.core import Op
 from tegula.ir.types import DType, Pointer, elem_of, f32, f64
 
@@ -187,6 +188,8 @@ def _minmax(l: Lanes, op: Op, a: Val, b: Val) -> Val:
 def minmax(l: Lanes, name: str, propagate: bool, e: DType, a: Val, b: Val) -> Val:
     """min or max of numbers of dtype `e`."""
     if e.is_float:
+        if not propagate and x86.available(l.w.target):
+            return in_float(l, e, lambda t, x, y: x86.minmax(l, name, t, x, y), a, b)
         verb = (name + "imum") if propagate else (name + "num")
         return in_float(l, e, lambda t, x, y: intrinsic(l, verb, reg_type(t), x, y), a, b)
     if e.bits == 1:
@@ -277,3 +280,13 @@ def _rsqrt(l: Lanes, op: Op, x: Val) -> Val:
         return binary(l, "fdiv", float_const(l, 1.0, t), intrinsic(l, "sqrt", reg_type(t), y))
 
     return in_float(l, elem(op), f, x)
+
+
+@rule(*x86.NATIVE_MATH)
+def _exponential(l: Lanes, op: Op, x: Val) -> Val:
+    return in_float(l, elem(op), lambda t, y: x86.exponential(l, op.name, t, y), x)
+
+
+def native_math(target: VectorTarget) -> tuple[str, ...]:
+    """Math functions that need no expansion on a target."""
+    return x86.NATIVE_MATH if x86.available(target) else ()

@@ -26,7 +26,7 @@ NODES = frozenset({"load", "reduce", "scan", "dot", "cat", "atomic_rmw", "atomic
 
 _COST = {
     "constant": 0, "arange": 0, "cast": 1, "div": 8, "rem": 10, "sqrt": 8, "rsqrt": 12, "fma": 1,
-    "load": 4, "mulhi": 3, "program_id": 0, "num_programs": 0,
+    "load": 3, "mulhi": 3, "program_id": 0, "num_programs": 0,
 }  # fmt: skip
 CHEAP = 6
 """An expression of at most this cost is computed again rather than kept."""
@@ -148,6 +148,24 @@ class Exprs:
         if self.cost(v) <= CHEAP:
             return True
         return self._is_index(v)
+
+    def is_reloadable(self, v: Value) -> bool:
+        """Whether reading memory again is as good as keeping the value: a contiguous load that was
+        just made, and little arithmetic on it."""
+        loads = [x for x in self.loads_in(v) if is_tile(x)]
+        if not 1 <= len(loads) <= 2 or self.cost(v) > (_COST["load"] + 2) * len(loads):
+            return False
+        for leaf in self.leaves(v):
+            if leaf not in loads and is_tile(leaf):
+                return False
+        for x in loads:
+            op = x.owner
+            assert op is not None
+            if op.attrs["volatile"] or self.unit_dim(x) is None:
+                return False
+            if any(is_tile(o) and not self.is_cheap(o) for o in op.operands):
+                return False
+        return True
 
     def _is_index(self, v: Value) -> bool:
         """Whether an integer or pointer has a stride in every dimension (so it stays scalar)."""

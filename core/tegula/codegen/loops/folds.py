@@ -73,12 +73,31 @@ def horizontal(l: Lanes, kind: str, e: DType, x: Val) -> Val:
         first = l.scalar_const(-0.0 if kind == "add" else 1.0, e)
         return l.w.pure(ty, f"call reassoc {ty} @{name}({ty} {first.text}, {x.ty} {{}})", x)
     if e.is_float:
-        verb = "f" + kind[:3] + ("imum" if kind.endswith("nan") else "")
-    elif kind in _REDUCE:
+        return _halving(l, kind, e, x)
+    if kind in _REDUCE:
         verb = kind
     else:
         verb = ("s" if e.is_signed else "u") + kind[:3]
     return l.w.call(f"llvm.vector.reduce.{verb}.{sfx}", ty, x)
+
+
+def _halving(l: Lanes, kind: str, e: DType, x: Val) -> Val:
+    """Fold a vector by combining its halves."""
+    w, n, ty = l.w, l.n, reg_type(e)
+    while n > 1:
+        half = n // 2
+        lanes = Lanes(w, half, l.position)
+        parts = []
+        for start in (0, half):
+            order = ", ".join(f"i32 {start + i}" for i in range(half))
+            if half == 1:
+                parts.append(w.pure(ty, f"extractelement {x.ty} {{}}, i64 {start}", x))
+            else:
+                parts.append(w.pure(vector(half, ty), f"shufflevector {x.ty} {{}}, {x.ty} poison, "
+                                                      f"<{half} x i32> <{order}>", x))
+        x = combine(lanes, kind, e, parts[0], parts[1])
+        n = half
+    return x
 
 
 class Fold(Handler):

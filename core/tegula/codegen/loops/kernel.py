@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tegula.codegen.loops import access, atomics, output
-from tegula.codegen.loops.buffers import Arena, Buffer
+from tegula.codegen.loops.buffers import Arena, Buffer, strides_for
 from tegula.codegen.loops.control import Control
 from tegula.codegen.loops.evaluate import Evaluation, Index, Unsupported
 from tegula.codegen.loops.exprs import Exprs, is_tile
 from tegula.codegen.loops.folds import accumulator
-from tegula.codegen.loops.lanes import Lanes, Position, Uni, mem_type
+from tegula.codegen.loops.lanes import Lanes, Position, Uni, mem_type, size_of
 from tegula.codegen.loops.matrix import MatrixProducts
 from tegula.codegen.loops.nest import Nest
 from tegula.codegen.loops.plan import BlockPlan, Item, Slot, captured
@@ -57,7 +57,7 @@ class KernelEmitter:
         self.target = target
         self.assume_disjoint = assume_disjoint
         self.debug = debug
-        self.w = Writer()
+        self.w = Writer(target)
         self.exprs = Exprs(function)
         self.arena = Arena(self.w)
         self.env: dict[Value, Val] = {}
@@ -294,7 +294,7 @@ class KernelEmitter:
         v = item.value
         if item.target is None:
             assert v is not None
-            if v not in self.homes:
+            if v not in self.homes and not self._reuse(frame, v, slot):
                 self.give_home(frame, v, None, self._fastest(frame.plan, v, slot))
             return
         kind = item.target[0]
@@ -318,6 +318,27 @@ class KernelEmitter:
             self.targets["cat", result, which] = Buffer(
                 base, buffer.elem, shape, buffer.strides, padded=False)
             start += shape[axis]
+
+    def _reuse(self, frame: Frame, v: Value, slot: Slot) -> bool:
+        """Let a kept value overwrite one that is read for the last time at the same element."""
+        plan = frame.plan
+        if v in frame.sinks or v in plan.layout:
+            return False
+        for u, buffer in frame.owned.items():
+            if (buffer.shape == shape_of(v.type) and buffer.elem is elem_of(v.type)
+                    and plan.last_use(u) == slot.t and plan.kept.get(u) is not slot
+                    and all(exact for s, exact in plan.reads(u) if s is slot)
+                    and buffer.strides == self._natural(v)
+                    and plan._slot_of.get(u) is not slot):
+                del frame.owned[u]
+                frame.late.add(id(buffer))
+                self.own(frame, v, buffer)
+                return True
+        return False
+
+    @staticmethod
+    def _natural(v: Value) -> tuple[int, ...]:
+        return strides_for(shape_of(v.type), size_of(elem_of(v.type)))
 
     def _fastest(self, plan: BlockPlan, v: Value, slot: Slot) -> int | None:
         """The dimension along which a kept value should be contiguous (None: the last)."""

@@ -422,6 +422,9 @@ class BlockPlan:
             return True
         if self.x.is_cheap(v):
             return False
+        if all(s.is_nest and exact and not s.scalar for s, exact in asked) and len(
+                asked) <= 3 and self.x.is_reloadable(v):
+            return self._crosses(v, op, *asked[0])
         if len({s for s, _ in asked}) > 1 or any(not s.is_nest and s.op is not None
                                                  and s.op.name != "dot" for s, _ in asked):
             return True

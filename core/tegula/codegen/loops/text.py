@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tegula.codegen.loops.vector import VectorTarget
+
 
 class Block:
     """A basic block: phis and instructions, and how it ends."""
@@ -88,7 +90,8 @@ def int_type(bits: int) -> str:
 class Writer:
     """Builds the body of one function.  `scope` is where instructions with effects go."""
 
-    def __init__(self) -> None:
+    def __init__(self, target: VectorTarget | None = None) -> None:
+        self.target = target or VectorTarget()
         self.counter = 0
         self.blocks: list[Block] = []
         self.declares: dict[str, str] = {}
