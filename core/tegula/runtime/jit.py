@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tegula.runtime.compiled import CompiledKernel
     from tegula.runtime.dispatch_tables import Table
     from tegula.runtime.specialize import Specialized
-    from tegula.runtime.variants import Prepared
+    from tegula.runtime.variants import Prepared, Variants
 
 MAX_BOUND_GRIDS = 1024
 """Launchers that a kernel keeps for grids it was launched on."""
@@ -62,6 +62,7 @@ class JITFunction(DeviceFunction):
         self.params  # noqa: B018 - a wrong name in the decorator is an error where it stands
         self._bound: dict[Any, Launcher] = {}
         self._table: Table | None = None
+        self._made_variants: Variants | None = None
         self._lock = threading.RLock()
 
     # -- what is known without compiling
@@ -158,11 +159,15 @@ class JITFunction(DeviceFunction):
         prepared.compiled.run(grid, prepared.specialized.values)
         return prepared.compiled
 
-    @functools.cached_property
-    def _variants(self) -> Any:
-        from tegula.runtime.variants import Variants
+    @property
+    def _variants(self) -> Variants:
+        if self._made_variants is None:
+            from tegula.runtime.variants import Variants
 
-        return Variants(self)
+            with self._lock:
+                if self._made_variants is None:
+                    self._made_variants = Variants(self)
+        return self._made_variants
 
     def _bind_variants(self, prepared: Prepared, nargs: int, kwnames: tuple[str, ...]) -> None:
         """Enter into the dispatcher's table what was prepared, if the dispatcher can take it."""
@@ -210,7 +215,7 @@ class JITFunction(DeviceFunction):
             self._bound.clear()
             if self._table is not None:
                 self._table.clear()
-            self.__dict__.pop("_variants", None)
+            self._made_variants = None
 
     # -- other ways in
 
@@ -227,8 +232,7 @@ class JITFunction(DeviceFunction):
         if not callable(grid):
             grids.normalize(self.fn.__name__, grid)
         mocked, named = mock_arguments(self.params, args, kwargs)
-        compiled: CompiledKernel = self._variants.prepare(mocked, named).compiled
-        return compiled
+        return self._variants.prepare(mocked, named).compiled
 
     def add_pre_run_hook(self, hook: Callable[..., Any]) -> None:
         """Call `hook(*args, **kwargs)` before every launch; launches then go through Python."""

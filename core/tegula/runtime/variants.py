@@ -169,13 +169,15 @@ class Variants:
             return found
         with self._lock:
             busy = self._busy.setdefault(key, threading.Lock())
-        with busy:  # whoever comes second finds what the first one made
-            found = self._compiled.get(key)
-            if found is None:
-                found = self._build(selection, context, specialized, bound)
-                self._compiled[key] = found
-        with self._lock:
-            self._busy.pop(key, None)
+        try:
+            with busy:  # whoever comes second finds what the first one made
+                found = self._compiled.get(key)
+                if found is None:
+                    found = self._build(selection, context, specialized, bound)
+                    self._compiled[key] = found
+        finally:
+            with self._lock:
+                self._busy.pop(key, None)
         return found
 
     def _build(
