@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextvars
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -228,6 +230,40 @@ def test_threads_launch_at_once(backend_name: str) -> None:
     for thread in threads:
         thread.join()
     assert not errors
+
+
+def test_other_threads_run_while_a_kernel_runs() -> None:
+    @tegula.jit
+    def busy(x_ptr, n):
+        x = tl.load(x_ptr)
+        for _ in range(n):
+            x = x * 0.999 + 1.0
+        tl.store(x_ptr, x)
+
+    x = np.zeros(1, np.float32)
+    if busy[(1,)](x, 3).kernel.launch_address is None:
+        pytest.skip("the backend is launched from Python")
+    count = 0
+    running = threading.Event()
+    done = threading.Event()
+
+    def launch() -> None:
+        running.set()
+        busy[(1,)](x, 50_000_000)
+        done.set()
+
+    for native in (False, True):  # the first launch of its kind comes from Python
+        running.clear()
+        done.clear()
+        thread = threading.Thread(target=contextvars.copy_context().run, args=(launch,))
+        thread.start()
+        running.wait()
+        count = 0
+        while not done.is_set():
+            count += 1
+            time.sleep(0.001)
+        thread.join()
+        assert count >= 10, f"native {native}"
 
 
 def test_failed_assertion_in_a_kernel() -> None:

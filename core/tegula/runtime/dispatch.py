@@ -64,7 +64,7 @@ def _check_interpreter() -> str | None:
         return f"{sys.implementation.name} is not CPython"
     if struct.calcsize("P") != 8 or sys.byteorder != "little":
         return "it needs a 64-bit little-endian build"
-    if not getattr(sys, "_is_gil_enabled", lambda: True)() or sys.abiflags.startswith("t"):
+    if not getattr(sys, "_is_gil_enabled", lambda: True)() or "t" in getattr(sys, "abiflags", ""):
         return "it relies on the GIL"
     if hasattr(sys, "getobjects"):
         return "this is a tracing build of CPython"
