@@ -23,6 +23,8 @@ pytestmark = pytest.mark.usefixtures("on_each_backend")
 def shapes(out, x):
     a = tl.load(x + tl.arange(0, 6)[:, None] * 5 + tl.arange(0, 5)[None, :])
     tl.static_assert(a.shape == (6, 5) and a.numel == 30 and len(a.shape) == 2)
+    tl.static_assert(a[:, None].shape == (6, 1, 5) and a[None].shape == (1, 6, 5))
+    tl.static_assert(x[None, None, :].shape == (1, 1) and x.dtype == tl.pointer_type(tl.float32))
     tl.static_assert(a[None, ...].shape == (1, 6, 5) and a[:, None, :].shape == (6, 1, 5))
     tl.static_assert(tl.expand_dims(a, (0, -1)).shape == (1, 6, 5, 1))
     tl.static_assert(a.T.shape == (5, 6) and tl.trans(a, (1, 0)).shape == (5, 6))

@@ -8,6 +8,7 @@ import pytest
 from kernel_runner import call, jit
 
 import tegula.language as tl
+from tegula.errors import CompilationError
 
 M0, M1 = 0xD2511F53, 0xCD9E8D57
 W0, W1 = 0x9E3779B9, 0xBB67AE85
@@ -71,6 +72,11 @@ def test_randint_is_philox(seed, start):
 def constant_seed(out, N: tl.constexpr):
     i = tl.arange(0, N)
     tl.store(out + i, tl.randint(7, i, 5))
+
+
+def test_the_seed_must_be_an_integer():
+    with pytest.raises(CompilationError, match="seed of random numbers must be an integer"):
+        call(randint_kernel, 1.5, 0, 4, False, shape=4, dtype=np.uint32)
 
 
 def test_constant_seed_and_rounds():

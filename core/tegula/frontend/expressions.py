@@ -20,6 +20,7 @@ from tegula.language.values import (
     BoundMethod,
     as_constant,
     constexpr,
+    constexpr_type,
     describe,
     is_number,
     range_spec,
@@ -252,6 +253,8 @@ class Expressions(Base):
             raise LanguageError(f"descriptors have no attribute `{name}`{nearest(name, known)}")
         if name == "value" and not hasattr(value, "value"):
             return value  # constexpr.value: constants are plain values in here
+        if name == "type" and not hasattr(value, "type"):
+            return constexpr_type(value)
         try:
             found = getattr(value, name)
         except AttributeError as error:

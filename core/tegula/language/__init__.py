@@ -136,7 +136,7 @@ from .standard import (
     swizzle2d,
     xor_sum,
 )
-from .values import const, constexpr, tensor, tensor_descriptor
+from .values import const, constexpr, constexpr_type, tensor, tensor_descriptor
 
 tuple = tuple
 """Tuples of a kernel are Python's tuples."""

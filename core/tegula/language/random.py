@@ -12,7 +12,7 @@ from tegula.frontend.function import device_function
 
 from .builtin import constexpr_function
 from .creation import to_tensor
-from .debug import static_range
+from .debug import static_assert, static_range
 from .dtypes import dtype as Dtype
 from .elementwise import cos, log, maximum, sin, sqrt, umulhi, where
 from .values import constexpr
@@ -57,7 +57,9 @@ def philox_impl(
 @device_function
 def philox(seed: Any, c0: Any, c1: Any, c2: Any, c3: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> Any:
     """Philox on four counters of 32 or 64 bits; the seed is taken as 64 bits."""
-    key = to_tensor(seed).to(_uint64)
+    key = to_tensor(seed)
+    static_assert(key.dtype.is_int(), "the seed of random numbers must be an integer")
+    key = key.to(_uint64)
     c0, c1, c2, c3 = to_tensor(c0), to_tensor(c1), to_tensor(c2), to_tensor(c3)
     if c0.dtype.primitive_bitwidth == 32:
         word = _uint32

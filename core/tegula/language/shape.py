@@ -204,7 +204,7 @@ def cat(
 
 def subscript(s: Semantic, x: tensor, index: Sequence[Any]) -> tensor:
     """`x[:, None]`: full slices keep dimensions, None adds one, `...` stands for the slices in
-    between.
+    between. Dimensions that are not named are kept.
     """
     keeps = [i for i in index if i is not None and i is not Ellipsis]
     rank = len(x.ir_shape)
@@ -217,6 +217,8 @@ def subscript(s: Semantic, x: tensor, index: Sequence[Any]) -> tensor:
             )
     if index.count(Ellipsis) > 1:
         raise LanguageError("a subscript has at most one `...`")
+    if rank == 0:  # a scalar has no dimension to keep: only the new ones count
+        index, keeps = [i for i in index if i is None], []
     if len(keeps) > rank:
         raise LanguageError(f"{len(keeps)} subscripts for a tensor of rank {rank}")
     axis = 0
@@ -226,9 +228,4 @@ def subscript(s: Semantic, x: tensor, index: Sequence[Any]) -> tensor:
             axis += 1
         else:
             axis += rank - len(keeps) if i is Ellipsis else 1
-    if Ellipsis not in index and len(keeps) < rank:
-        raise LanguageError(
-            f"{len(keeps)} dimensions are named and the tensor has {rank}",
-            "name every dimension with `:`, or end the subscript with `...`",
-        )
     return x

@@ -193,6 +193,13 @@ for _name in ["neg", "pos", "invert", "abs"]:
     setattr(constexpr, f"__{_name}__", lambda self, f=_f: constexpr(f(self.value)))
 
 
+@dataclass(frozen=True)
+class constexpr_type:
+    """What a compile-time value has as its `.type`."""
+
+    value: Any
+
+
 class const:
     """Annotation of a pointer parameter that is never stored through."""
 
