@@ -11,51 +11,6 @@ from typing import Any
 OK, FINDINGS, USAGE = 0, 1, 2
 
 
-def add_command(commands: Any) -> None:
-    """Put `conformance` into the command line."""
-    c = commands.add_parser("conformance", help="find out what a backend really does")
-    c.add_argument("name", nargs="?", help="the backend")
-    c.add_argument("--full", action="store_true", help="all levels and more random programs")
-    c.add_argument("--level", type=_level, help="up to this level (default 2, with --full 4)")
-    c.add_argument(
-        "--profile", action="append", metavar="NAME",
-        help="only tests of the common core (`core`) and of these profiles; may be repeated",
-    )  # fmt: skip
-    c.add_argument("--device", type=int, default=0)
-    c.add_argument("-k", dest="expression", default="", help="words of test ids; `!word` excludes")
-    c.add_argument("--shard", type=_shard, default=(1, 1), metavar="I/N")
-    c.add_argument("--seed", type=int, default=0, help="first number of the random programs")
-    c.add_argument("-j", "--workers", type=int, default=0, help="processes (default: cores)")
-    c.add_argument("--no-isolation", action="store_true", help="run in this process, to debug")
-    c.add_argument("--verify-xfails", action="store_true", help="an unexpected pass is a failure")
-    c.add_argument("--exceptions", type=Path, help="a conformance.toml in place of the plugin's")
-    c.add_argument("--report", type=Path, metavar="R.JSON", help="write the report")
-    c.add_argument("--html", type=Path, metavar="R.HTML", help="write the report as a page")
-    c.add_argument("--junit", type=Path, metavar="R.XML", help="write the report as JUnit XML")
-    c.add_argument("--merge", nargs="+", type=Path, metavar="R.JSON", help="join shards' reports")
-    c.add_argument("--badge", type=Path, metavar="R.JSON", help="print the badge of a report")
-    c.add_argument("--tables", nargs="+", type=Path, metavar="R.JSON", help="print support tables")
-    c.add_argument("--list", action="store_true", help="print the tests' ids")
-    c.add_argument("--show", metavar="ID", help="print a case as a .tir file")
-    c.add_argument("--coverage", action="store_true", help="print what no test covers")
-    c.add_argument("--json", action="store_true", help="print the report")
-    c.set_defaults(run=run_command)
-
-
-def _level(text: str) -> int:
-    number = text.upper().removeprefix("L")
-    if number not in ("0", "1", "2", "3", "4"):
-        raise argparse.ArgumentTypeError(f"a level is L0 to L4, not {text!r}")
-    return int(number)
-
-
-def _shard(text: str) -> tuple[int, int]:
-    first, _, count = text.partition("/")
-    if not (first.isdigit() and count.isdigit() and 1 <= int(first) <= int(count)):
-        raise argparse.ArgumentTypeError(f"a shard is I/N with 1 <= I <= N, not {text!r}")
-    return int(first), int(count)
-
-
 def run_command(options: argparse.Namespace) -> int:
     """Entry of `tegula conformance`: 0 all well, 1 findings, 2 wrong usage or no device."""
     if options.merge:

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tegula.tools.commands import add_commands
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -48,6 +50,8 @@ def parser() -> argparse.ArgumentParser:
     cache = commands.add_parser("cache", help="show or clear the cache of compiled kernels")
     cache.add_argument("action", nargs="?", choices=["info", "clear"], default="info")
     cache.set_defaults(run=run_cache)
+
+    add_commands(commands)
 
     for command in (backends, doctor):
         command.add_argument(

@@ -159,35 +159,7 @@ def save(finding: Finding, directory: Path | None) -> None:
 
 
 # -------------------------------------------------------------------------------------------------
-# Command line
-
-
-def add_commands(commands: Any) -> None:
-    """Put `fuzz` and `reduce` into the command line."""
-    fuzzing = commands.add_parser(
-        "fuzz", help="compare a backend with the interpreter on random programs"
-    )
-    fuzzing.add_argument("name", help="the backend")
-    fuzzing.add_argument("-n", "--programs", type=int, default=1000, help="how many (default 1000)")
-    fuzzing.add_argument("--seed", type=int, default=0, help="the first program's number")
-    fuzzing.add_argument("--device", type=int, default=0)
-    fuzzing.add_argument("-j", "--workers", type=int, default=0, help="processes (default: cores)")
-    fuzzing.add_argument("--out", type=Path, default=Path("fuzz"), help="where failures are put")
-    fuzzing.add_argument("--stop-after", type=int, default=5, help="failures to stop after")
-    fuzzing.add_argument(
-        "--reduce-seconds", type=float, default=30.0, help="time for making one failure smaller"
-    )
-    fuzzing.set_defaults(run=run_fuzz)
-
-    reducing = commands.add_parser("reduce", help="make a failing .tir case smaller")
-    reducing.add_argument("file", type=Path, help="a file with `; run: execute`")
-    reducing.add_argument("name", help="the backend on which it fails")
-    reducing.add_argument("--device", type=int, default=0)
-    reducing.add_argument("--seconds", type=float, default=120.0)
-    reducing.add_argument("-o", "--out", type=Path, help="where to write; standard output if not")
-    reducing.set_defaults(run=run_reduce)
-    for command in (fuzzing, reducing):
-        command.add_argument("--json", action="store_true", help="print JSON")
+# Entries of the command line; it is declared in `tegula.tools.commands`
 
 
 def run_fuzz(options: argparse.Namespace) -> int:

@@ -153,6 +153,7 @@ def probe(context: Context) -> None:
         raise Failed(f"probe() gives {type(found).__name__}, not Probe")
     code = (
         "import json, os, sys, threading, time\n"
+        "import numpy\n"  # it may start threads of its own
         "from tegula.plugin.registry import registry\n"
         "b = registry.backend(sys.argv[1])\n"
         "tasks = lambda: len(os.listdir('/proc/self/task')) if os.path.isdir('/proc/self/task')"
