@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tegula.ir.core import Block, Op, Value
-from tegula.ir.types import Tile
+from tegula.ir.types import Descriptor, Tile
 from tegula.rewrite import Rewriter, Rules
 from tegula.rewrite.sweep import derived
 
@@ -35,7 +35,7 @@ def if_chooses_values(op: Op, b: Rewriter) -> tuple[Value, ...] | None:
     if len(then.ops) != 1 or len(other.ops) != 1:
         return None
     pairs = list(zip(then.terminator.operands, other.terminator.operands))
-    if any(isinstance(x.type, Tile) and x is not y for x, y in pairs):
+    if any(isinstance(x.type, (Tile, Descriptor)) and x is not y for x, y in pairs):
         return None
     c = op.operands[0]
     return tuple(x if x is y else b.select(c, x, y) for x, y in pairs)
