@@ -85,6 +85,7 @@ class Control:
         (body,) = op.regions
         inits = op.group("inits")
         buffers = self._buffers(frame, op, slot)
+        k.prefetch.enter(body)
         first = [k.scalar(v) for v in inits if not is_tile(v)]
         lb, ub, step = (k.scalar(v) for v in op.operands[:3])
         is_signed = signed(elem_of(op.operands[0].type))

@@ -210,7 +210,8 @@ def cast(l: Lanes, x: Val, source: ScalarType, to: ScalarType, rounding: str = "
         return _pointer_cast(l, x, source, to)
     if source.is_float:
         if to.is_float:
-            return _float_to_float(l, x, source, to, rounding)
+            narrows = to.bits < source.bits
+            return _float_to_float(l, x, source, to, rounding if narrows else "rtne")
         return _float_to_int(l, x, source, to)
     if to.is_float:
         return _int_to_float(l, x, source, to)

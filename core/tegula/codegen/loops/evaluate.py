@@ -387,6 +387,8 @@ class Evaluation(Lanes):
         pe = elem_of(op.operands[0].type)
         assert isinstance(pe, Pointer)
         hoist = None if op.attrs["volatile"] else self.floor
+        if self.k.prefetch.active and isinstance(ptr, Lin) and ptr.m == 1:
+            self.k.prefetch.load(op, self.at_pos(ptr, pe), pe.elem)
         return access.load(self, ptr, mask, other, pe.elem, self.exec_mask, hoist,
                            op.attrs["volatile"])
 

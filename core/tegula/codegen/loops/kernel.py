@@ -18,6 +18,7 @@ from tegula.codegen.loops.lanes import Lanes, Position, Uni, mem_type, size_of
 from tegula.codegen.loops.matrix import MatrixProducts
 from tegula.codegen.loops.nest import Nest
 from tegula.codegen.loops.plan import BlockPlan, Item, Slot, captured
+from tegula.codegen.loops.prefetch import Prefetch
 from tegula.codegen.loops.text import Val, Writer
 from tegula.codegen.loops.vector import VectorTarget
 from tegula.ir.core import Block, Function, Op, Value
@@ -73,6 +74,7 @@ class KernelEmitter:
         self.scalar_lanes = Lanes(self.w, 1, Position(None, 0, 1, 1))
         self.control = Control(self)
         self.matrix = MatrixProducts(self)
+        self.prefetch = Prefetch(self)
 
     @property
     def plan(self) -> BlockPlan:

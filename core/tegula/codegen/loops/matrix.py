@@ -195,8 +195,14 @@ class MatrixProducts:
         self.k.targets[key] = buffer
         item = Item("write", 0, None, v, key, (v,))
         slot = Slot(0, space, [item], vdim=len(space) - 1 if vdim is None else vdim, view=view)
-        Nest(self.k, slot).emit()
+        self._emit(slot)
         del self.k.targets[key]
+
+    def _emit(self, slot: Slot) -> None:
+        """The nest of a slot that packs."""
+        self.k.prefetch.active = True
+        Nest(self.k, slot).emit()
+        self.k.prefetch.active = False
 
     def _direct_panel(self, v: Value, e: DType, n: int, depth: int, group: int,
                       names: list[str], m: int) -> int | None:
@@ -270,7 +276,7 @@ class MatrixProducts:
         key = (("panel", id(target)), g, valid)
         k.targets[key] = target
         item = Item("panel", 0, None, v, key, (v,))
-        Nest(k, Slot(0, (count, steps, width), [item], vdim=2, view=view)).emit()
+        self._emit(Slot(0, (count, steps, width), [item], vdim=2, view=view))
         del k.targets[key]
 
     # -- transposes

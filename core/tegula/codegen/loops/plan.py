@@ -531,8 +531,10 @@ class BlockPlan:
         item = Item("write", self.order[op] + 0.25, op, v, None, (v,))
         here = [exact for s, exact in asked if s is first]
         transposed = v in self.layout
+        blocked = op.name == "load" and any(
+            self._blocks(e, v, op, first, True) for e in self.effects)
         if (first.is_nest and first.space == space and all(here) and here and not transposed
-                and limit == first.t and not first.closed and not first.scalar):
+                and not blocked and not first.closed and not first.scalar):
             first.items.append(item)
             self.kept[v] = first
             return first
