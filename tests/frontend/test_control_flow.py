@@ -484,3 +484,19 @@ def stdlib_constants(out):
 
 def test_numbers_of_the_math_module():
     assert call(stdlib_constants) == 4
+
+
+@jit
+def promoted_through_a_while(out, x, n):
+    acc = 0
+    k = 0
+    while k < n:
+        for i in range(n):
+            acc += tl.load(x + i + tl.arange(0, 2))
+        k += 1
+    tl.store(out + tl.arange(0, 2), acc)
+
+
+def test_constant_takes_the_type_that_a_loop_in_a_while_needs():
+    x = np.arange(4, dtype=np.float32)
+    assert call(promoted_through_a_while, x, 2, shape=2).tolist() == [2, 6]

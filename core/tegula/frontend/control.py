@@ -325,8 +325,8 @@ class Control(Calls):
         for name, spec in specs.items():
             args = [Value(t) for t in types_of(spec)]
             block.args.extend(args)
-            self.env[name] = build(spec, iter(args))
             value = before[name]
+            self.env[name] = build(spec, iter(args))
             number = plain_number(value)
             if number is not None:
                 self.weak[args[0]] = (node, name, number)
