@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tegula.runtime.arrays import asarray as asarray
     from tegula.runtime.arrays import empty as empty
     from tegula.runtime.compiled import CompiledKernel as CompiledKernel
+    from tegula.runtime.descriptor import TensorDescriptor as TensorDescriptor
     from tegula.runtime.jit import JITFunction as JITFunction
     from tegula.runtime.jit import jit as jit
     from tegula.runtime.mock import MockTensor as MockTensor
@@ -26,6 +27,7 @@ _LAZY = {
     "CompiledKernel": "tegula.runtime.compiled",
     "DeviceArray": "tegula.runtime.arrays",
     "JITFunction": "tegula.runtime.jit",
+    "TensorDescriptor": "tegula.runtime.descriptor",
     "MockTensor": "tegula.runtime.mock",
     "asarray": "tegula.runtime.arrays",
     "cdiv": "tegula.integers",

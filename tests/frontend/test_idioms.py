@@ -203,7 +203,7 @@ def test_descriptors_made_on_the_host():
     types = {"out": ir.Pointer(ir.f32), "d": HostDescriptor(ir.f32, (2, 4))}
     module = compile_function(of_descriptor, types, {})
     ir.verify(module)
-    run_kernel(module, 1, [out, x, 3, 5, 5, 1])
+    run_kernel(module, 1, [out, x, 3, 5, 5])
     assert out.tolist() == [7, 8, 9, 0, 12, 13, 14, 0, 10]
 
 

@@ -13,6 +13,7 @@ from tegula.errors import ArgumentError, KernelError
 from tegula.ir import types as ir
 from tegula.runtime import arguments, compiler
 from tegula.runtime.arguments import Array
+from tegula.runtime.descriptor import TensorDescriptor
 from tegula.runtime.grids import Grid, normalize
 from tegula.runtime.specialize import pack
 
@@ -182,6 +183,8 @@ class CompiledKernel:
 
 
 def _flatten(name: str, value: Any, out: list[Any]) -> None:
+    if isinstance(value, TensorDescriptor):
+        value = (value.base, *value.shape, *value.strides[:-1])
     if isinstance(value, tuple):
         for i, member in enumerate(value):
             _flatten(f"{name}.{i}", member, out)

@@ -344,6 +344,15 @@ tuple.size:
   %t.same = icmp eq i64 %t.size, %e.low
   br i1 %t.same, label %entries.next, label %mismatch
 
+kind.MEMBER: ; borrowed from its owner, which nobody changes while the GIL is held
+  br i1 %same.type, label %member.read, label %mismatch
+member.read:
+  %member.p = getelementptr i8, ptr %o, i64 %e.low
+  %member = load ptr, ptr %member.p
+  store ptr %member, ptr %o.keep
+  %member.null = icmp eq ptr %member, null
+  br i1 %member.null, label %mismatch, label %entries.next
+
 kind.ATTRIBUTE:
   %attr = call ptr @PyObject_GetAttr(ptr %o, ptr %e.pointer)
   %attr.null = icmp eq ptr %attr, null

@@ -259,12 +259,18 @@ object.member:
   %parent.i = sext i32 %parent to i64
   %tuple.p = getelementptr ptr, ptr %objects, i64 %parent.i
   %tuple = load ptr, ptr %tuple.p
+  %itself = icmp eq i32 %source, {tables.ITSELF}
+  br i1 %itself, label %object.itself, label %object.item
+object.itself:
+  br label %object.found
+object.item:
   %items = getelementptr i8, ptr %tuple, i64 {tuple_items}
   %o.3.p = getelementptr ptr, ptr %items, i64 %source.i
   %o.3 = load ptr, ptr %o.3.p
   br label %object.found
 object.found:
-  %o = phi ptr [%o.1, %object.argument], [%e.object, %object.stored], [%o.3, %object.member]
+  %o = phi ptr [%o.1, %object.argument], [%e.object, %object.stored],
+               [%tuple, %object.itself], [%o.3, %object.item]
   %o.keep = getelementptr ptr, ptr %objects, i64 %ei
   store ptr %o, ptr %o.keep
   %o.type = at {OB_TYPE} ptr %o

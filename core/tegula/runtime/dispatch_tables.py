@@ -24,6 +24,8 @@ SHAPES_PER_KERNEL = 8
 
 FROM_ARGUMENTS = -1
 FROM_STORED = -2
+ITSELF = -1
+"""As `Entry.source`, with a tuple or member as parent: that object, not a part of it."""
 
 
 class Kind(IntEnum):
@@ -45,6 +47,7 @@ class Kind(IntEnum):
     SCALAR = 11  # numpy scalar: raw bytes behind the object header
     ATTRIBUTE = 12  # getattr(object, name) is or equals this
     GLOBAL = 13  # a name in a dictionary still means this very object
+    MEMBER = 14  # an object of this type; stands for what its slot at byte `low` holds
 
 
 class Flag(IntEnum):

@@ -30,7 +30,15 @@ from tegula.frontend.function import DeviceFunction
 from tegula.ir import types as ir
 from tegula.runtime import arguments
 from tegula.runtime.arguments import Array
-from tegula.runtime.dispatch_tables import FROM_ARGUMENTS, FROM_STORED, Entry, Flag, Kind
+from tegula.runtime.descriptor import TensorDescriptor, slot_offsets
+from tegula.runtime.dispatch_tables import (
+    FROM_ARGUMENTS,
+    FROM_STORED,
+    ITSELF,
+    Entry,
+    Flag,
+    Kind,
+)
 from tegula.runtime.parameters import KernelParam
 
 INT32 = (-(1 << 31), (1 << 31) - 1)
@@ -106,6 +114,8 @@ class Specializer:
             return self._tuple(param, path, value, source, parent)
         if value is None or isinstance(value, DeviceFunction) or is_language_constant(value):
             return self._as_constant(path, constexpr_value(value), value, source, parent)
+        if kind is TensorDescriptor:
+            return self._descriptor(param, path, value, source, parent)
         array = arguments.describe(path, value)
         if array is not None:
             return self._pointer(param, path, array, source, parent)
@@ -168,7 +178,7 @@ class Specializer:
 
     def _pointer(
         self, param: KernelParam, path: str, array: Array, source: int, parent: int
-    ) -> ir.Type:
+    ) -> ir.Pointer:
         elem = self._element(param, path, array)
         divisible: bool | None = array.address % 16 == 0
         if not param.specialize_alignment:
@@ -204,6 +214,54 @@ class Specializer:
                 f"annotated as a pointer to {fixed.elem}, which has another size"
             )
         return fixed.elem
+
+    def _descriptor(
+        self, param: KernelParam, path: str, value: TensorDescriptor, source: int, parent: int
+    ) -> ArgType:
+        """A descriptor: a base pointer, and sizes and strides that are no constants."""
+        from tegula.frontend import HostDescriptor
+
+        base = arguments.describe(f"{path}.base", value.base)
+        if base is None:
+            raise ArgumentError(f"argument '{path}' describes {value.base!r}, which is no array")
+        self.out.key.append(("desc", value.block_shape, value.padding))
+        members = self._members(value, source, parent)
+        pointer = self._pointer(param, f"{path}.base", base, ITSELF, members["base"])
+        for name, kind, numbers in (
+            ("shape", ir.i32, value.shape),
+            ("stride", ir.i64, value.strides[:-1]),  # the last is 1
+        ):
+            owner = members["_shape" if name == "shape" else "_strides"]
+            for i, number in enumerate(numbers):
+                self._size(f"{path}.{name}.{i}", kind, number, i, owner)
+        self._constant(value.block_shape, ITSELF, members["_block_shape"])
+        self._constant(value.padding, ITSELF, members["_padding"])
+        return HostDescriptor(pointer.elem, value.block_shape, value.padding)
+
+    def _members(self, value: TensorDescriptor, source: int, parent: int) -> dict[str, int]:
+        """Entries for the descriptor's slots, by slot; what they hold is checked by others."""
+        out, offsets = self.out, slot_offsets()
+        if offsets is None or parent == FROM_STORED:
+            out.native = False
+            offsets = offsets or dict.fromkeys(TensorDescriptor.__slots__, 0)
+        members = {}
+        for name in ("base", "_shape", "_strides", "_block_shape", "_padding"):
+            members[name] = len(out.entries)
+            out.entries.append(
+                Entry(Kind.MEMBER, source, parent, type=type(value), low=offsets[name])
+            )
+        for name, length in (("_shape", len(value.shape)), ("_strides", len(value.strides))):
+            out.entries.append(Entry(Kind.TUPLE, ITSELF, members[name], type=tuple, low=length))
+        return members
+
+    def _size(self, path: str, kind: ir.DType, number: int, index: int, owner: int) -> None:
+        if not kind.min_value <= number <= kind.max_value:
+            raise ArgumentOverflowError(f"'{path}' is {number}, which {kind} cannot hold")
+        divisible = number % 16 == 0
+        self._runtime(path, kind, number, divisible)
+        flags = _int_flags(divisible, not_one=False)
+        entry = Entry(Kind.INT, type=int, low=kind.min_value, high=kind.max_value, flags=flags)
+        self._place(entry, number, index, owner)
 
     # -- numbers
 
