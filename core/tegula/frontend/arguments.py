@@ -20,7 +20,7 @@ class Const:
 @dataclass(frozen=True)
 class HostDescriptor:
     """A tensor descriptor made on the host: its base pointer, shape and strides become
-    parameters."""
+    parameters, except for the last stride, which is 1."""
 
     elem: DType
     block_shape: tuple[int, ...]
@@ -41,7 +41,7 @@ def flat_names(name: str, arg: ArgType) -> list[tuple[str, Type]]:
         return [
             (f"{name}.base", Pointer(arg.elem)),
             *((f"{name}.shape.{i}", i32) for i in range(rank)),
-            *((f"{name}.stride.{i}", i64) for i in range(rank)),
+            *((f"{name}.stride.{i}", i64) for i in range(rank - 1)),
         ]
     if isinstance(arg, tuple):
         return [flat for i, item in enumerate(arg) for flat in flat_names(f"{name}.{i}", item)]

@@ -14,6 +14,7 @@ from tegula.errors import CompilationError
 from tegula.ir.types import DType, f32, i32
 from tegula.language.builtin import Builtin, ConstexprFunction, emit
 from tegula.language.debug import device_print, python_range
+from tegula.language.descriptor import DESCRIPTOR_METHODS
 from tegula.language.dtypes import dtype
 from tegula.language.elementwise import abs as absolute
 from tegula.language.elementwise import builtin_extreme
@@ -23,6 +24,7 @@ from tegula.language.values import (
     TENSOR_PROPERTIES,
     BoundMethod,
     as_constant,
+    block_pointer,
     constexpr,
     describe,
     is_number,
@@ -36,7 +38,7 @@ from .function import EMPTY, DeviceFunction, unwrap
 from .globals import PythonFunction
 from .structure import build, handles, require_constant, types_of
 
-RUNTIME = (tensor, tensor_descriptor)
+RUNTIME = (tensor, tensor_descriptor, block_pointer)
 Arguments = tuple[list[Any], dict[str, Any]]
 
 
@@ -316,7 +318,7 @@ def _hasattr(visitor: Calls, args: list[Any], named: dict[str, Any]) -> bool:
     if isinstance(value, tensor):
         return name in TENSOR_PROPERTIES or name in TENSOR_METHODS or name == "T"
     if isinstance(value, tensor_descriptor):
-        return name in DESCRIPTOR_PROPERTIES or name in ("load", "store")
+        return name in DESCRIPTOR_PROPERTIES or name in DESCRIPTOR_METHODS
     return hasattr(value, name)
 
 

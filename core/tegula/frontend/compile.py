@@ -11,8 +11,8 @@ from tegula.errors import CompilationError, SourceError, SourceFrame
 from tegula.ir.builder import Builder
 from tegula.ir.core import Block, Function, Module, Value
 from tegula.ir.location import Location
-from tegula.language.descriptor import describe_tensor
-from tegula.language.values import constexpr, describe, tensor
+from tegula.ir.types import i64
+from tegula.language.values import constexpr, describe, tensor, tensor_descriptor
 
 from .arguments import Const, HostDescriptor, flat_names
 from .calls import parameters_of
@@ -200,8 +200,9 @@ def _argument_value(
         return _constant(arg.value)
     if isinstance(arg, HostDescriptor):
         rank = len(arg.block_shape)
-        base, *rest = (tensor(next(values)) for _ in range(1 + 2 * rank))
-        return describe_tensor(s, base, rest[:rank], rest[rank:], arg.block_shape, arg.padding)
+        base, *rest = (tensor(next(values)) for _ in range(2 * rank))
+        strides = [*rest[rank:], s.constant(1, i64)]
+        return tensor_descriptor(base, rest[:rank], strides, arg.block_shape, arg.padding)
     if isinstance(arg, tuple):
         items = [
             _argument_value(s, f"{name}.{i}", item, values, constants) for i, item in enumerate(arg)

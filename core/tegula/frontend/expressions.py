@@ -10,15 +10,18 @@ from typing import Any
 
 from tegula.errors import nearest
 from tegula.ir.types import i1
+from tegula.language.block_pointer import advance
 from tegula.language.builtin import emit
 from tegula.language.descriptor import DESCRIPTOR_METHODS
 from tegula.language.members import TENSOR_METHODS
 from tegula.language.shape import subscript, trans
 from tegula.language.values import (
+    BLOCK_POINTER_PROPERTIES,
     DESCRIPTOR_PROPERTIES,
     TENSOR_PROPERTIES,
     BoundMethod,
     as_constant,
+    block_pointer,
     constexpr,
     constexpr_type,
     describe,
@@ -34,7 +37,7 @@ from .function import unwrap
 from .globals import check_global
 from .semantic import Semantic
 
-RUNTIME = (tensor, tensor_descriptor)
+RUNTIME = (tensor, tensor_descriptor, block_pointer)
 
 
 def _binary(
@@ -251,6 +254,11 @@ class Expressions(Base):
                 return BoundMethod(DESCRIPTOR_METHODS[name], value)
             known = [*DESCRIPTOR_PROPERTIES, *DESCRIPTOR_METHODS]
             raise LanguageError(f"descriptors have no attribute `{name}`{nearest(name, known)}")
+        if isinstance(value, block_pointer) and name == "advance":
+            return BoundMethod(advance, value)
+        if isinstance(value, block_pointer) and name not in BLOCK_POINTER_PROPERTIES:
+            near = nearest(name, BLOCK_POINTER_PROPERTIES)
+            raise LanguageError(f"block pointers have no attribute `{name}`{near}")
         if name == "value" and not hasattr(value, "value"):
             return value  # constexpr.value: constants are plain values in here
         if name == "type" and not hasattr(value, "type"):

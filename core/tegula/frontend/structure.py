@@ -13,8 +13,15 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from tegula.ir.core import Value
-from tegula.ir.types import Descriptor, DType, Pointer, Tile, Type, elem_of, i1, shape_of
-from tegula.language.values import describe, is_number, known, tensor, tensor_descriptor
+from tegula.ir.types import DType, Pointer, Tile, Type, elem_of, i1, shape_of
+from tegula.language.values import (
+    block_pointer,
+    describe,
+    is_number,
+    known,
+    tensor,
+    tensor_descriptor,
+)
 
 from .diagnostics import LanguageError
 from .promotion import kind_of, kind_of_number, name_of, promote, type_of_number
@@ -69,14 +76,32 @@ class TupleSpec:
 
 @dataclass(frozen=True)
 class DescriptorSpec:
-    """A descriptor with the types of its shape and strides."""
+    """A descriptor or a block pointer: the specs of its dynamic parts, and its constants."""
 
-    type: Descriptor
-    shape: tuple[Type, ...]
-    strides: tuple[Type, ...]
+    cls: type
+    parts: tuple[Spec, ...]
+    constants: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        what = "descriptor" if self.cls is tensor_descriptor else "block pointer"
+        return f"a {what} of blocks {list(self.constants[0])}"
 
 
 Spec: TypeAlias = "DType | Pointer | Tile | ConstSpec | KnownSpec | TupleSpec | DescriptorSpec"
+WINDOWS = (tensor_descriptor, block_pointer)
+"""Values that consist of a pointer, tuples of scalars, and constants."""
+
+
+def _parts(value: Any) -> tuple[Any, ...]:
+    """The dynamic parts of a descriptor or block pointer."""
+    if isinstance(value, block_pointer):
+        return value.base, value.shape, value.strides, value.offsets
+    return value.base, value.shape, value.strides
+
+
+def _constants(value: Any) -> tuple[Any, ...]:
+    last = value.order if isinstance(value, block_pointer) else value.padding
+    return value.block_shape, last
 
 
 def build_tuple(cls: type, items: Sequence[Any]) -> Any:
@@ -90,12 +115,9 @@ def spec_of(value: Any) -> Spec:
         return value.ir_type  # type: ignore[return-value]
     if isinstance(value, tuple):
         return TupleSpec(type(value), tuple(spec_of(v) for v in value))
-    if isinstance(value, tensor_descriptor):
-        return DescriptorSpec(
-            value.handle.type,  # type: ignore[arg-type]
-            tuple(x.ir_type for x in value.shape),
-            tuple(x.ir_type for x in value.strides),
-        )
+    if isinstance(value, WINDOWS):
+        parts = tuple(spec_of(p) for p in _parts(value))
+        return DescriptorSpec(type(value), parts, _constants(value))
     return ConstSpec(value)
 
 
@@ -130,7 +152,7 @@ def types_of(spec: Spec) -> list[Type]:
     if isinstance(spec, TupleSpec):
         return [t for item in spec.items for t in types_of(item)]
     if isinstance(spec, DescriptorSpec):
-        return [spec.type, *spec.shape, *spec.strides]
+        return [t for part in spec.parts for t in types_of(part)]
     return [] if isinstance(spec, (ConstSpec, KnownSpec)) else [spec]
 
 
@@ -142,9 +164,7 @@ def build(spec: Spec, values: Iterator[Value], s: Semantic | None = None) -> Any
         assert s is not None
         return s.constant(spec.value.value, spec.type)
     if isinstance(spec, DescriptorSpec):
-        handle = next(values)
-        shape = [tensor(next(values)) for _ in spec.shape]
-        return tensor_descriptor(handle, shape, [tensor(next(values)) for _ in spec.strides])
+        return spec.cls(*[build(part, values, s) for part in spec.parts], *spec.constants)
     return spec.value if isinstance(spec, ConstSpec) else tensor(next(values))
 
 
@@ -157,7 +177,8 @@ def handles(s: Semantic, value: Any, spec: Spec) -> list[Value]:
     if isinstance(spec, TupleSpec):
         return [h for v, item in zip(value, spec.items, strict=True) for h in handles(s, v, item)]
     if isinstance(spec, DescriptorSpec):
-        return [value.handle, *(x.handle for x in value.shape), *(x.handle for x in value.strides)]
+        pairs = zip(_parts(value), spec.parts, strict=True)
+        return [h for part, item in pairs for h in handles(s, part, item)]
     if is_number(value) or value.ir_type is not spec:
         elem, number = elem_of(spec), plain_number(value)
         assert isinstance(elem, DType) and number is not None, f"{value} is not {spec}"
@@ -192,7 +213,9 @@ def show(spec: Spec) -> str:
         return describe(spec.value)
     if isinstance(spec, TupleSpec):
         return f"a tuple of {len(spec.items)}"
-    return name_of(spec.type if isinstance(spec, (DescriptorSpec, KnownSpec)) else spec)
+    if isinstance(spec, DescriptorSpec):
+        return str(spec)
+    return name_of(spec.type if isinstance(spec, KnownSpec) else spec)
 
 
 def unify(a: Spec, b: Spec) -> Spec:
@@ -207,6 +230,10 @@ def unify(a: Spec, b: Spec) -> Spec:
         if a.cls is b.cls and len(a.items) == len(b.items):
             items = tuple(unify(x, y) for x, y in zip(a.items, b.items, strict=True))
             return TupleSpec(a.cls, items)
+    elif isinstance(a, DescriptorSpec) and isinstance(b, DescriptorSpec):
+        if (a.cls, a.constants) == (b.cls, b.constants):
+            parts = tuple(unify(x, y) for x, y in zip(a.parts, b.parts, strict=True))
+            return DescriptorSpec(a.cls, parts, a.constants)
     elif isinstance(a, ConstSpec) and isinstance(b, ConstSpec):
         if is_number(a.value) and is_number(b.value):
             x, y = type_of_number(a.value), type_of_number(b.value)
@@ -277,7 +304,7 @@ def fits(new: Any, spec: Spec) -> bool:
 
 def require_constant(value: Any, what: str) -> Any:
     """The value, if it is known at compile time."""
-    if isinstance(value, (tensor, tensor_descriptor)):
+    if isinstance(value, (tensor, *WINDOWS)):
         raise LanguageError(f"{what} must be known at compile time, not {describe(value)}")
     if isinstance(value, tuple):
         for v in value:

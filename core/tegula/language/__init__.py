@@ -17,6 +17,7 @@ from .atomic import (
     atomic_xchg,
     atomic_xor,
 )
+from .block_pointer import advance, make_block_ptr
 from .builtin import constexpr_function
 from .creation import arange, cast, full, num_programs, program_id, to_tensor, zeros, zeros_like
 from .debug import (

@@ -7,29 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from tegula.frontend.diagnostics import LanguageError
 from tegula.frontend.promotion import name_of
-from tegula.ir.types import DType, Pointer, i32, i64
+from tegula.ir.core import Value
+from tegula.ir.types import DType, Pointer, bf16, f16, i64
 
 from .builtin import builtin
-from .values import describe, is_number, tensor, tensor_descriptor
+from .values import as_constant, describe, is_number, tensor, tensor_descriptor
+from .window import integers, place_rows, place_window
 
 if TYPE_CHECKING:
     from tegula.frontend.semantic import Semantic
 
-
-def _integers(s: Semantic, xs: Any, what: str, widen: DType | None = None) -> list[tensor]:
-    if not isinstance(xs, tuple):
-        raise LanguageError(f"{what} must be a list of integers, not {describe(xs)}")
-    out = []
-    for x in xs:
-        t = (
-            s.to_tensor(x, what)
-            if not isinstance(x, int)
-            else s.number(x, i64 if abs(x) >> 31 else i32)
-        )
-        if t.ir_shape or not (isinstance(t.ir_elem, DType) and t.ir_elem.is_int):
-            raise LanguageError(f"{what} must be integer scalars, not {describe(t)}")
-        out.append(s.cast(t, widen) if widen is not None else t)
-    return out
+MAX_RANK = 5
 
 
 @builtin
@@ -58,11 +46,12 @@ def make_tensor_descriptor(
             f"{what}: shape has {len(shape)} entries, strides {len(strides)} and block_shape "
             f"{len(block)}"
         )
-    if not 1 <= len(block) <= 5:
+    if not 1 <= len(block) <= MAX_RANK:
         raise LanguageError(f"{what}: a descriptor has 1 to 5 dimensions, not {len(block)}")
-    if is_number(strides[-1]) and strides[-1] != 1:
+    last = as_constant(strides[-1])
+    if is_number(last) and last != 1:
         raise LanguageError(
-            f"{what}: the last stride must be 1, not {strides[-1]}",
+            f"{what}: the last stride must be 1, not {last}",
             "order the dimensions so that the last is contiguous",
         )
     padding = s.choice(padding_option, ("zero", "nan"), f"{what}: padding_option")
@@ -70,38 +59,57 @@ def make_tensor_descriptor(
         raise LanguageError(
             f"{what}: {name_of(base.ir_elem.elem)} has no NaN", 'use padding_option="zero"'
         )
-    sizes = _integers(s, shape, f"{what}: shape")
-    steps = _integers(s, strides, f"{what}: strides", i64)
-    return describe_tensor(s, base, sizes, steps, block, padding)
+    sizes = integers(s, shape, f"{what}: shape")
+    steps = integers(s, strides, f"{what}: strides", i64)
+    return tensor_descriptor(base, sizes, steps, block, padding)
 
 
-def describe_tensor(
-    s: Semantic,
-    base: tensor,
-    shape: Sequence[tensor],
-    strides: Sequence[tensor],
-    block_shape: tuple[int, ...],
-    padding: str,
-) -> tensor_descriptor:
-    """A descriptor from values that are already checked."""
-    handle = s.b.create(
-        "make_descriptor",
-        base.handle,
-        [x.handle for x in shape],
-        [x.handle for x in strides],
-        block_shape=block_shape,
-        padding=padding,
-    )
-    return tensor_descriptor(handle, shape, strides)
-
-
-def _offsets(s: Semantic, desc: Any, offsets: Any, what: str) -> list[Any]:
+def _descriptor(desc: Any, what: str) -> tensor_descriptor:
     if not isinstance(desc, tensor_descriptor):
         raise LanguageError(f"{what} takes a tensor descriptor, not {describe(desc)}")
-    given = _integers(s, offsets if isinstance(offsets, tuple) else (offsets,), f"{what}: offsets")
-    if len(given) != len(desc.block_shape):
-        raise LanguageError(f"{what}: {len(desc.block_shape)} offsets are needed, got {len(given)}")
-    return [x.handle for x in given]
+    return desc
+
+
+def _offsets(s: Semantic, desc: Any, offsets: Any, what: str) -> list[tensor]:
+    d = _descriptor(desc, what)
+    given = integers(s, offsets if isinstance(offsets, tuple) else (offsets,), f"{what}: offsets")
+    if len(given) != len(d.block_shape):
+        raise LanguageError(f"{what}: {len(d.block_shape)} offsets are needed, got {len(given)}")
+    return given
+
+
+def _handle(s: Semantic, desc: tensor_descriptor) -> Value:
+    """The descriptor as a value of the IR, made where it is used: loops and branches hand on the
+    scalars that it consists of.
+    """
+    made: Value = s.b.create(
+        "make_descriptor",
+        desc.base.handle,
+        [x.handle for x in desc.shape],
+        [x.handle for x in desc.strides],
+        block_shape=desc.block_shape,
+        padding=desc.padding,
+    )
+    return made
+
+
+def _block(
+    s: Semantic, desc: tensor_descriptor, value: Any, shape: tuple[int, ...], what: str
+) -> tensor:
+    """A value to write, in the element type and the shape of a block."""
+    if is_number(value):
+        return s.cast_number(value, desc.elem, shape)
+    given = s.cast(s.to_tensor(value, f"{what}: value"), desc.elem)
+    if given.ir_shape != shape and given.numel == _numel(shape):
+        return s.emit("reshape", given.handle, shape=shape)
+    return s.broadcast_to(given, shape)
+
+
+def _numel(shape: tuple[int, ...]) -> int:
+    out = 1
+    for size in shape:
+        out *= size
+    return out
 
 
 @builtin
@@ -113,7 +121,8 @@ def load_tensor_descriptor(
     eviction_policy: str = "",
 ) -> tensor:
     """The block of the tensor that begins at `offsets`."""
-    return s.emit("desc_load", desc.handle, _offsets(s, desc, offsets, "load"))  # type: ignore[arg-type]
+    places = [x.handle for x in _offsets(s, desc, offsets, "load")]
+    return s.emit("desc_load", _handle(s, desc), places)  # type: ignore[arg-type]
 
 
 @builtin
@@ -121,14 +130,121 @@ def store_tensor_descriptor(
     s: Semantic, desc: tensor_descriptor, offsets: Sequence[Any], value: Any
 ) -> None:
     """Write a block at `offsets`; what lies outside of the tensor is dropped."""
-    where = _offsets(s, desc, offsets, "store")
-    elem: Any = desc.handle.type.elem  # type: ignore[union-attr]
-    if is_number(value):
-        block = s.cast_number(value, elem, desc.block_shape)
+    places = [x.handle for x in _offsets(s, desc, offsets, "store")]
+    _writable(desc, "store")
+    block = _block(s, desc, value, desc.block_shape, "store")
+    s.b.create("desc_store", _handle(s, desc), block.handle, places)
+
+
+def _writable(desc: tensor_descriptor, what: str) -> None:
+    pointer = desc.base.ir_elem
+    if isinstance(pointer, Pointer) and pointer.const:
+        raise LanguageError(
+            f"{what}: cannot write through a descriptor of constant memory",
+            "make the descriptor from a writable pointer",
+        )
+
+
+# ---- rows that are picked by index
+
+
+def _rows(
+    s: Semantic, desc: Any, x_offsets: Any, y_offset: Any, what: str
+) -> tuple[tensor_descriptor, tensor, tensor, tensor]:
+    """Pointers and mask of the picked rows."""
+    d = _descriptor(desc, what)
+    if len(d.block_shape) != 2 or d.block_shape[0] != 1:
+        raise LanguageError(
+            f"{what} picks rows of a tensor of two dimensions in blocks of one row, not of shape "
+            f"{list(d.block_shape)}",
+            "make the descriptor with block_shape=[1, N]",
+        )
+    rows = s.to_tensor(x_offsets, f"{what}: x_offsets")
+    if len(rows.ir_shape) != 1 or not (isinstance(rows.ir_elem, DType) and rows.ir_elem.is_int):
+        raise LanguageError(
+            f"{what}: x_offsets must be integers in one dimension, not {describe(rows)}"
+        )
+    (column,) = integers(s, (y_offset,), f"{what}: y_offset")
+    pointers, inside = place_rows(s, d.base, d.shape, d.strides, rows, column, d.block_shape[1])
+    return d, rows, pointers, inside
+
+
+@builtin
+def gather_tensor_descriptor(
+    s: Semantic, desc: tensor_descriptor, x_offsets: tensor, y_offset: Any
+) -> tensor:
+    """The rows `x_offsets` of a matrix, from column `y_offset` on."""
+    d, _, pointers, inside = _rows(s, desc, x_offsets, y_offset, "gather")
+    other = {}
+    if d.padding == "nan":
+        other["other"] = s.constant(float("nan"), d.elem, pointers.ir_shape).handle
+    return s.emit("load", pointers.handle, mask=inside.handle, **other)
+
+
+@builtin
+def scatter_tensor_descriptor(
+    s: Semantic, desc: tensor_descriptor, value: Any, x_offsets: tensor, y_offset: Any
+) -> None:
+    """Write rows of a matrix at the places `x_offsets`, from column `y_offset` on."""
+    d, _, pointers, inside = _rows(s, desc, x_offsets, y_offset, "scatter")
+    _writable(d, "scatter")
+    block = _block(s, d, value, pointers.ir_shape, "scatter")
+    s.b.create("store", pointers.handle, block.handle, mask=inside.handle)
+
+
+# ---- atomic updates
+
+
+def _check_atomic(kind: str, elem: DType) -> None:
+    wide = elem.is_int and elem.bits >= 32
+    if kind == "add":
+        fits = wide or (elem.is_float and elem.bits >= 16)
+    elif kind in ("min", "max"):
+        fits = wide or elem in (f16, bf16)
     else:
-        given = s.to_tensor(value, "store: value")
-        block = s.broadcast_to(s.cast(given, elem), desc.block_shape)
-    s.b.create("desc_store", desc.handle, block.handle, where)
+        fits = wide
+    if not fits:
+        raise LanguageError(
+            f"atomic_{kind} of a descriptor does not work on {name_of(elem)}",
+            "it works on integers of 32 and 64 bits"
+            + {"add": " and floats from fp16 on", "min": ", fp16 and bf16",
+               "max": ", fp16 and bf16"}.get(kind, ""),
+        )  # fmt: skip
 
 
-DESCRIPTOR_METHODS = {"load": load_tensor_descriptor, "store": store_tensor_descriptor}
+def _atomic(s: Semantic, kind: str, desc: Any, offsets: Any, value: Any) -> None:
+    what = f"atomic_{kind}"
+    places = _offsets(s, desc, offsets, what)
+    _writable(desc, what)
+    _check_atomic(kind, desc.elem)
+    block = _block(s, desc, value, desc.block_shape, what)
+    pointers, inside = place_window(
+        s, desc.base, desc.shape, desc.strides, places, desc.block_shape,
+        range(len(desc.block_shape)),
+    )  # fmt: skip
+    masks = {} if inside is None else {"mask": inside.handle}
+    s.emit("atomic_rmw", pointers.handle, block.handle, kind=kind, sem="relaxed", **masks)
+
+
+def _declare(kind: str, doc: str) -> Any:
+    def emit(s: Semantic, desc: tensor_descriptor, offsets: Sequence[Any], value: Any) -> None:
+        _atomic(s, kind, desc, offsets, value)
+
+    emit.__name__ = emit.__qualname__ = f"descriptor_atomic_{kind}"
+    emit.__doc__ = doc
+    return builtin(emit)
+
+
+DESCRIPTOR_METHODS = {
+    "load": load_tensor_descriptor,
+    "store": store_tensor_descriptor,
+    "gather": gather_tensor_descriptor,
+    "scatter": scatter_tensor_descriptor,
+    "atomic_add": _declare("add", "Add a block to the tensor, each element as one step."),
+    "atomic_min": _declare("min", "Keep the smaller elements, each as one step."),
+    "atomic_max": _declare("max", "Keep the larger elements, each as one step."),
+    "atomic_and": _declare("and", "Bitwise and with the tensor, each element as one step."),
+    "atomic_or": _declare("or", "Bitwise or with the tensor, each element as one step."),
+    "atomic_xor": _declare("xor", "Bitwise exclusive or, each element as one step."),
+}
+

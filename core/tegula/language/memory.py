@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from tegula.frontend.diagnostics import LanguageError
 from tegula.ir.types import DType, Pointer
 
-from .builtin import builtin
-from .values import describe, is_number, tensor, tensor_descriptor
+from .block_pointer import load_block, store_block
+from .builtin import Static, builtin
+from .values import block_pointer, describe, is_number, tensor, tensor_descriptor
 
 if TYPE_CHECKING:
     from tegula.frontend.semantic import Semantic
@@ -23,6 +24,8 @@ def pointer_operand(s: Semantic, pointer: Any, what: str) -> tuple[tensor, DType
     if isinstance(pointer, tensor) and isinstance(pointer.ir_elem, Pointer):
         return pointer, pointer.ir_elem.elem
     hint = "the first argument is a pointer parameter of the kernel, plus offsets"
+    if isinstance(pointer, block_pointer):
+        hint = "block pointers are for tl.load and tl.store"
     if isinstance(pointer, tensor_descriptor):
         hint = "a descriptor has methods: desc.load(offsets), desc.store(offsets, value)"
     raise LanguageError(f"{what} takes a pointer, not {describe(pointer)}", hint)
@@ -50,19 +53,37 @@ def writable(pointer: tensor, what: str) -> None:
         )
 
 
+def _no_window(what: str, boundary_check: Any, padding_option: Any) -> None:
+    if boundary_check not in ((), None) or padding_option not in ("", None):
+        raise LanguageError(
+            f"{what}: boundary_check and padding_option are for block pointers",
+            "use mask= and other= with ordinary pointers",
+        )
+
+
 @builtin
 def load(
     s: Semantic,
     pointer: tensor,
     mask: Any = None,
     other: Any = None,
+    boundary_check: Static = (),
+    padding_option: str = "",
     cache_modifier: str = "",
     eviction_policy: str = "",
     volatile: bool = False,
 ) -> tensor:
     """Read through pointers. Where `mask` is false nothing is read and the result is `other`, or 0
-    without one.
+    without one. `boundary_check` and `padding_option` are for block pointers.
     """
+    if isinstance(pointer, block_pointer):
+        if mask is not None or other is not None:
+            raise LanguageError(
+                "load: a block pointer takes no mask",
+                "name the dimensions to check: boundary_check=(0, 1)",
+            )
+        return load_block(s, pointer, boundary_check, padding_option)
+    _no_window("load", boundary_check, padding_option)
     ptr, elem = pointer_operand(s, pointer, "load")
     if other is not None and mask is None:
         raise LanguageError("load: `other` needs a mask", "pass mask= too, or leave `other` out")
@@ -89,12 +110,23 @@ def store(
     pointer: tensor,
     value: Any,
     mask: Any = None,
+    boundary_check: Static = (),
     cache_modifier: str = "",
     eviction_policy: str = "",
 ) -> None:
     """Write through pointers where `mask` is true. The value is broadcast and converted to the
-    element type.
+    element type. `boundary_check` is for block pointers.
     """
+    if isinstance(pointer, block_pointer):
+        if mask is not None:
+            raise LanguageError(
+                "store: a block pointer takes no mask",
+                "name the dimensions to check: boundary_check=(0, 1)",
+            )
+        writable(pointer.base, "store")
+        store_block(s, pointer, value, boundary_check)
+        return
+    _no_window("store", boundary_check, "")
     ptr, elem = pointer_operand(s, pointer, "store")
     writable(ptr, "store")
     attrs: dict[str, Any] = {}

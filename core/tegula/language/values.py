@@ -17,7 +17,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
 from tegula.ir.core import Value
-from tegula.ir.types import DType, Pointer, Type, elem_of, i1, shape_of
+from tegula.ir.types import Descriptor, DType, Pointer, Tile, Type, elem_of, i1, shape_of
 
 from .dtypes import dtype, from_ir
 
@@ -83,32 +83,112 @@ TENSOR_PROPERTIES: Final = ("shape", "dtype", "type", "numel")
 
 
 class tensor_descriptor:
-    """A strided tensor in memory that is read and written in blocks."""
+    """A strided tensor in memory that is read and written in blocks: where it begins, its runtime
+    shape and strides, and the compile-time shape of a block.
+    """
 
-    __slots__ = ("handle", "shape", "strides")
+    __slots__ = ("base", "block_shape", "padding", "shape", "strides")
 
-    def __init__(self, handle: Value, shape: Sequence[tensor], strides: Sequence[tensor]) -> None:
-        self.handle = handle
+    def __init__(
+        self,
+        base: tensor,
+        shape: Sequence[tensor],
+        strides: Sequence[tensor],
+        block_shape: tuple[int, ...],
+        padding: str,
+    ) -> None:
+        self.base = base
         self.shape = tuple(shape)
         self.strides = tuple(strides)
+        self.block_shape = block_shape
+        self.padding = padding
 
     @property
-    def block_shape(self) -> tuple[int, ...]:
-        return tuple(self.handle.type.block_shape)  # type: ignore[union-attr]
+    def elem(self) -> DType:
+        """IR type of an element."""
+        pointer = self.base.ir_elem
+        assert isinstance(pointer, Pointer)
+        return pointer.elem
 
     @property
     def dtype(self) -> Any:
-        return from_ir(self.handle.type.elem)  # type: ignore[union-attr]
+        return from_ir(self.elem)
 
     @property
     def type(self) -> Any:
-        return from_ir(self.handle.type)
+        return from_ir(Descriptor(self.elem, self.block_shape))
+
+    @property
+    def block_type(self) -> Any:
+        return from_ir(Tile(self.block_shape, self.elem))
 
     def __repr__(self) -> str:
-        return f"<tensor_descriptor {from_ir(self.handle.type)}>"
+        return f"<tensor_descriptor {self.type}>"
 
 
-DESCRIPTOR_PROPERTIES: Final = ("shape", "strides", "block_shape", "dtype", "type")
+class block_pointer:
+    """A window of a strided tensor: like a descriptor, with the place of the block in it. `order`
+    is only remembered.
+    """
+
+    __slots__ = ("base", "block_shape", "offsets", "order", "shape", "strides")
+
+    def __init__(
+        self,
+        base: tensor,
+        shape: Sequence[tensor],
+        strides: Sequence[tensor],
+        offsets: Sequence[tensor],
+        block_shape: tuple[int, ...],
+        order: tuple[int, ...],
+    ) -> None:
+        self.base = base
+        self.shape = tuple(shape)
+        self.strides = tuple(strides)
+        self.offsets = tuple(offsets)
+        self.block_shape = block_shape
+        self.order = order
+
+    @property
+    def elem(self) -> DType:
+        """IR type of an element."""
+        pointer = self.base.ir_elem
+        assert isinstance(pointer, Pointer)
+        return pointer.elem
+
+    @property
+    def dtype(self) -> Any:
+        return from_ir(self.base.ir_elem)
+
+    @property
+    def type(self) -> Any:
+        """A pointer to tiles, as far as kernels ask: `p.type.element_ty.element_ty`."""
+        return block_pointer_type(from_ir(Tile(self.block_shape, self.elem)))
+
+    def __repr__(self) -> str:
+        return f"<block_pointer {from_ir(self.elem)}{list(self.block_shape)}>"
+
+
+@dataclass(frozen=True)
+class block_pointer_type:
+    """Type of a block pointer."""
+
+    element_ty: Any
+
+    def is_ptr(self) -> bool:
+        return True
+
+    def is_block(self) -> bool:
+        return False
+
+    def __str__(self) -> str:
+        return f"pointer<{self.element_ty}>"
+
+
+DESCRIPTOR_PROPERTIES: Final = (
+    "shape", "strides", "block_shape", "dtype", "type", "block_type",
+)  # fmt: skip
+BLOCK_POINTER_PROPERTIES: Final = ("dtype", "type", "shape", "strides", "offsets", "block_shape")
 
 
 def _unwrap(x: Any) -> Any:
@@ -275,7 +355,9 @@ def describe(x: Any) -> str:
             f"{'a tile' if x.ir_shape else 'a runtime value'} of type {shape}{from_ir(x.ir_elem)}"
         )
     if isinstance(x, tensor_descriptor):
-        return f"a descriptor of type {from_ir(x.handle.type)}"
+        return f"a descriptor of type {x.type}"
+    if isinstance(x, block_pointer):
+        return f"a block pointer to {from_ir(x.elem)}{list(x.block_shape)}"
     if isinstance(x, dtype):
         return f"the dtype {x}"
     if isinstance(x, tuple):
