@@ -37,6 +37,6 @@ FUNCTIONS: dict[str, MathFunction] = {
     "sin": MathFunction(trigonometric.sin, 1.6, 1.6),
     "cos": MathFunction(trigonometric.cos, 1.6, 1.6),
     "tanh": MathFunction(exponential.tanh, 1.6, 1.6),
-    "erf": MathFunction(special.erf, 1.25, 1.25),
+    "erf": MathFunction(special.erf, 1.3, 1.25),
     "rsqrt": MathFunction(special.rsqrt, 1.5, 1.5),
 }
