@@ -63,7 +63,7 @@ def encode(x: np.ndarray, t: DType) -> np.ndarray:
     """Elements of a float dtype from f64 values that it can hold."""
     x = np.asarray(x, np.float64)
     with np.errstate(all="ignore"):
-        exponent = np.frexp(np.abs(x))[1]
+        exponent = np.frexp(np.abs(x))[1].astype(np.int64)
         normal = exponent - 1 >= 1 - t.exponent_bias
         biased = np.where(normal, exponent - 1 + t.exponent_bias, 0)
         unit = np.where(normal, exponent - 1, 1 - t.exponent_bias) - t.mantissa

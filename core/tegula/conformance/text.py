@@ -58,10 +58,10 @@ def from_text(text: str) -> Case:
     module = parse_module(text)
     (function,) = module.kernels
     found: dict[str, list[tuple[str, str, str]]] = {"arg": [], "expect": [], "option": []}
-    pattern = r"^;\s*(arg|expect|option)\s+([\w.]+)\s*([=~])\s*(.*)$"
+    pattern = r"^;[ \t]*(arg|expect|option)[ \t]+([\w.]+)[ \t]*([=~])[ \t]*(.*)$"
     for kind, name, sign, value in re.findall(pattern, text, re.MULTILINE):
         found[kind].append((name, sign, value))
-    grid = re.search(r"^;\s*grid:\s*(.*)$", text, re.MULTILINE)
+    grid = re.search(r"^;[ \t]*grid:[ \t]*(.*)$", text, re.MULTILINE)
     given: dict[str, Any] = {}
     for name, _, value in found["arg"]:
         given[name] = _evaluate(value, given)

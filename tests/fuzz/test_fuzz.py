@@ -1,0 +1,186 @@
+"""Random programs, the fuzzer, and making failing cases smaller."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tegula.conformance.case import Case
+from tegula.conformance.programs import FEATURES, random_program
+from tegula.conformance.programs.base import Ambiguous, interpret
+from tegula.conformance.text import from_text, to_text
+from tegula.ir import parse_module, verify
+from tegula.plugin.registry import registry
+from tegula.tools.cli import main
+from tegula.tools.fuzz import fuzz, size_of
+from tegula.tools.reduce import completed, reduce_case
+
+MUTANTS = Path(__file__).parents[1] / "conformance"
+
+
+@pytest.fixture
+def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], str]]:
+    """Make a mutant's backend known."""
+    monkeypatch.syspath_prepend(str(MUTANTS))
+    sys.modules.pop("mutants", None)
+
+    def plant(name: str) -> str:
+        monkeypatch.setenv("TEGULA_PLUGIN_PATH", f"mutant_{name}=mutants:{name}")
+        registry.refresh()
+        return f"mutant_{name}"
+
+    yield plant
+    monkeypatch.undo()
+    registry.refresh()
+
+
+@pytest.mark.parametrize("seed", range(0, 60, 3))
+def test_programs_are_well_formed_and_have_one_result(seed: int) -> None:
+    program = random_program(seed, size=size_of(seed))
+    verify(program.module)
+    launch = program.launch()
+
+    first = interpret(launch, strict=True)  # in bounds, no order of stores or programs shows
+    second = interpret(launch)
+
+    assert all(first[n].tobytes() == second[n].tobytes() for n in first)
+
+
+def test_a_seed_gives_one_program() -> None:
+    assert repr(random_program(11)) == repr(random_program(11))
+    assert repr(random_program(11)) != repr(random_program(12))
+
+
+def test_programs_use_the_whole_language() -> None:
+    seen = set()
+    for seed in range(150):
+        for op in random_program(seed, size=20).module.kernels[0].body.walk():
+            seen.add(op.name)
+
+    wanted = "for while if call reduce scan dot load store atomic_rmw atomic_cas select cast fma"
+    assert set(wanted.split()) <= seen
+    assert {"make_descriptor", "desc_load", "permute", "cat", "join", "split", "exp"} <= seen
+
+
+def test_features_can_be_left_out() -> None:
+    kept = FEATURES - {"dot", "loops", "atomics"}
+    for seed in range(30):
+        names = {o.name for o in random_program(seed, kept).module.kernels[0].body.walk()}
+        assert not names & {"dot", "for", "while", "if", "atomic_rmw", "atomic_cas"}
+
+
+def test_the_interpreter_agrees_with_itself() -> None:
+    summary = fuzz("interpreter", 40, first=500)
+
+    assert (summary.programs, summary.findings) == (40, [])
+
+
+def test_a_fault_is_found_reduced_and_written(
+    install: Callable[[str], str], tmp_path: Path
+) -> None:
+    backend = install("swapped")
+    summary = fuzz(backend, 300, stop_after=1, reduce_seconds=25, directory=tmp_path)
+
+    (finding,) = summary.findings
+    assert finding.outcome == "values"
+    assert finding.path is not None
+    text = finding.path.read_text()
+    ops = [op.name for op in parse_module(text).kernels[0].body.walk()]
+    assert "sub" in ops
+    assert len(ops) <= 16, text
+    again = from_text(text)
+    assert to_text(again).splitlines()[-5:] == text.splitlines()[-5:]
+
+
+def test_the_command_tells_what_it_found(
+    install: Callable[[str], str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    backend = install("lost_last_store")
+    code = main(
+        ["fuzz", backend, "-n", "30", "-j", "1", "--json", "--out", str(tmp_path),
+         "--stop-after", "1", "--reduce-seconds", "10"]
+    )  # fmt: skip
+    found = json.loads(capsys.readouterr().out)
+
+    assert code == 1
+    file = Path(found["findings"][0]["file"])
+    assert file.is_file()
+    assert main(["reduce", str(file), backend, "--seconds", "5"]) == 0
+    assert "; run: execute" in capsys.readouterr().out
+    assert main(["reduce", str(file), "interpreter", "--seconds", "5"]) == 1
+    assert main(["fuzz", "no_such", "-n", "1"]) == 2
+    assert main(["reduce", str(tmp_path / "none.tir"), backend]) == 2
+
+
+CASE = """
+; grid: (2, 1, 1)
+; arg x = i32([3, 1, 4, 1, 5, 9, 2, 6])
+; arg y = i32(zeros(8))
+; expect y =
+kernel @k(%x: ptr<i32>, %y: ptr<i32>) {
+  %pid = program_id {axis = 0} : i32
+  %four = constant {value = 4} : i32
+  %start = mul %pid, %four : i32
+  %line = arange {start = 0, end = 4} : i32[4]
+  %starts = splat %start {shape = [4]} : i32[4]
+  %i = add %starts, %line : i32[4]
+  %xs = splat %x {shape = [4]} : ptr<i32>[4]
+  %xp = addptr %xs, %i : ptr<i32>[4]
+  %v = load %xp : i32[4]
+  %w = mul %v, %v : i32[4]
+  %z = sub %w, %v : i32[4]
+  %ys = splat %y {shape = [4]} : ptr<i32>[4]
+  %yp = addptr %ys, %i : ptr<i32>[4]
+  store %yp, %z
+  return
+}
+"""
+
+
+def contains(name: str) -> Callable[[Case], bool]:
+    def fails(case: Case) -> bool:
+        return any(op.name == name for op in case.launch.module.kernels[0].body.walk())
+
+    return fails
+
+
+def test_reduction_keeps_what_matters() -> None:
+    from dataclasses import replace
+
+    from tegula.conformance.case import Expected
+
+    case = from_text(CASE)
+    case = replace(case, expected={"y": Expected(np.zeros(8, np.int32))})
+    small = reduce_case(case, contains("sub"), 20)
+    ops = [op.name for op in small.launch.module.kernels[0].body.walk()]
+
+    assert "sub" in ops
+    assert "mul" not in ops
+    assert "load" not in ops
+    assert small.launch.grid == (1, 1, 1)
+
+
+def test_reduction_keeps_to_programs_with_one_result() -> None:
+    case = from_text(CASE)
+    collided = from_text(CASE.replace("addptr %ys, %i", "addptr %ys, %zero").replace(
+        "  %v = load", "  %zero = constant {value = 0} : i32[4]\n  %v = load"))  # fmt: skip
+
+    assert completed(case) is not None
+    assert completed(collided) is None
+    with pytest.raises(Ambiguous):
+        interpret(collided.launch, strict=True)
+
+
+@pytest.mark.slow
+def test_cpu_agrees_with_the_interpreter_on_many_programs() -> None:
+    pytest.importorskip("tegula_cpu")
+    count = int(os.environ.get("TEGULA_FUZZ_PROGRAMS", "2000"))
+    summary = fuzz("cpu", count, first=100_000, workers=2, stop_after=1)
+
+    assert summary.findings == []
