@@ -202,10 +202,38 @@ def _mulhi(l: Lanes, op: Op, a: Val, b: Val) -> Val:
     e = elem(op)
     if e.bits == 1:
         return const_like(l, a, 0)
+    if e.bits == 64 and l.n > 1:
+        return _mulhi_by_halves(l, e, a, b)
     wide = f"i{2 * e.bits}"
     verb = "sext" if e.is_signed else "zext"
     p = binary(l, "mul", unary(l, verb, a, wide), unary(l, verb, b, wide))
     return unary(l, "trunc", binary(l, "lshr", p, const_like(l, p, e.bits)), reg_type(e))
+
+
+def _mulhi_by_halves(l: Lanes, e: DType, a: Val, b: Val) -> Val:
+    """From four products of 32-bit halves: vectors have no wider multiplication."""
+
+    def low(x: Val) -> Val:
+        return binary(l, "and", x, const_like(l, x, (1 << 32) - 1))
+
+    def high(x: Val) -> Val:
+        return binary(l, "lshr", x, const_like(l, x, 32))
+
+    def sum_of(x: Val, y: Val) -> Val:
+        return binary(l, "add", x, y)
+
+    def product(x: Val, y: Val) -> Val:
+        return binary(l, "mul", x, y)
+
+    carried = sum_of(product(high(a), low(b)), high(product(low(a), low(b))))
+    middle = sum_of(product(low(a), high(b)), low(carried))
+    upper = sum_of(product(high(a), high(b)), sum_of(high(carried), high(middle)))
+    if not e.is_signed:
+        return upper
+    for x, y in ((a, b), (b, a)):  # a negative factor was taken for one 2**64 larger
+        negative = binary(l, "ashr", x, const_like(l, x, 63))
+        upper = binary(l, "sub", upper, binary(l, "and", negative, y))
+    return upper
 
 
 @rule("fma")
