@@ -11,6 +11,7 @@ import numpy as np
 
 from tegula.conformance.case import Buffer, Case, Expected, Launch
 from tegula.conformance.values import Rule, storage
+from tegula.interp.errors import InterpreterError
 from tegula.ir import Block, Builder, DType, Function, Module, Pointer, Value
 from tegula.ir import types as t
 from tegula.ir.types import elem_of, shape_of, with_shape
@@ -89,7 +90,7 @@ OPTIONS = {"enable_fp_fusion": False}
 """Compile options under which a program has one right result."""
 
 
-class Ambiguous(Exception):
+class Ambiguous(InterpreterError):
     """A program whose results depend on an order that nobody promises."""
 
 
