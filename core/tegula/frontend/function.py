@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from tegula.errors import HostCallError
@@ -160,8 +160,10 @@ def unwrap(fn: Any) -> DeviceFunction | None:
     is none.
     """
     while not isinstance(fn, DeviceFunction):
+        if isinstance(fn, (FunctionType, ModuleType)):  # a module may resolve names lazily
+            return None
         inner = getattr(fn, "fn", None)
-        if inner is None or inner is fn or isinstance(fn, FunctionType):
+        if inner is None or inner is fn:
             return None
         fn = inner
     return fn
