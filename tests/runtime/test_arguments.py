@@ -119,6 +119,39 @@ def test_same_variant_for_numpy_and_torch() -> None:
     assert one[(1,)](torch.zeros(N)) is one[(1,)](np.zeros(N, np.float32))
 
 
+def test_tensors_without_memory() -> None:
+    for make in (
+        lambda: torch.zeros(N, device="meta"),
+        lambda: torch.zeros(N).to_sparse(),
+    ):
+        with pytest.raises(LaunchError, match=r"'x' \(Tensor\) does not hand out") as e:
+            one[(1,)](make())
+        assert "\n" not in str(e.value)
+    x = torch.zeros(N)
+    one[(1,)](x)
+    x.untyped_storage().resize_(0)
+    with pytest.raises(LaunchError, match=r"'x' \(Tensor\) has elements and no memory"):
+        one[(1,)](x)
+    null = np.zeros(0, np.float32)
+    pointer = DataPointer(null, null.dtype)
+    pointer.data_ptr = lambda: 0  # type: ignore[method-assign]
+    for _ in range(2):
+        with pytest.raises(LaunchError, match="no memory"):
+            one[(1,)](pointer)
+
+
+def test_empty_tensors_may_lie_at_null(monkeypatch: pytest.MonkeyPatch) -> None:
+    one.forget()
+    for shape in ((0,), (3, 0), (0, 3)):
+        x = torch.zeros(shape)
+        assert x.data_ptr() == 0
+        compiled = one[(1,)](x)
+        monkeypatch.setattr(one._variants, "prepare", None)
+        assert one[(1,)](x) is compiled  # natively
+        assert compiled.kernel.slots == [0]
+        monkeypatch.undo()
+
+
 class DataPointer:
     """What libraries pass that have only an address and a dtype."""
 
@@ -257,7 +290,7 @@ def test_functions_and_dtypes_are_constants() -> None:
         ((1.0, 2.0, 3, 4), {"n": 4}, ArgumentError, r"'n' twice: by position \(number 3\)"),
         ((1.0, 2.0, 3, 4), {"num_wraps": 4}, OptionError, r"'num_wraps'.*did you mean 'num_warps'"),
         ((1.0, 2.0, 3, 4), {"esp": 4.0}, OptionError, r"'esp'.*did you mean 'eps'"),
-        (([1, 2], 2.0, 3, 4), {}, ArgumentError, r"'x_ptr' is of type builtins.list.*a tuple"),
+        (([1, 2], 2.0, 3, 4), {}, ArgumentError, r"'x_ptr' is of type builtins.list.*an array, or a tuple"),
         (({}, 2.0, 3, 4), {}, ArgumentError, r"'x_ptr' is of type builtins.dict"),
         ((1j, 2.0, 3, 4), {}, ArgumentError, r"'x_ptr' is of type builtins.complex.*imaginary"),
         ((object(), 2.0, 3, 4), {}, ArgumentError, r"'x_ptr' is of type .*object.*constexpr"),

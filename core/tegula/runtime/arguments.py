@@ -105,6 +105,14 @@ class Array:
     keep: Any = None
     exchange: dlpack.Exchange | None = None
 
+    def check_memory(self) -> None:
+        """Raise if there is no memory behind the array's elements."""
+        if self.address == 0 and (self.shape is None or 0 not in self.shape):
+            raise ArgumentValueError(
+                f"argument '{self.name}' ({type(self.value).__name__}) has elements and no memory: "
+                "its address is null"
+            )
+
     @property
     def extent_is_native(self) -> bool:
         """Whether the dispatcher, if it takes the array, can learn its extent."""
@@ -342,7 +350,8 @@ def _attempt(name: str, value: Any, read: Any) -> Any:
         return read()
     except Exception as error:
         raise ArgumentValueError(
-            f"argument '{name}' ({type(value).__name__}) does not hand out its memory: {error}"
+            f"argument '{name}' ({type(value).__name__}) does not hand out its memory: "
+            f"{str(error).partition(chr(10))[0]}"
         ) from error
 
 

@@ -190,6 +190,8 @@ def _flatten(name: str, value: Any, out: list[Any]) -> None:
             _flatten(f"{name}.{i}", member, out)
         return
     array = None if isinstance(value, int | float) else arguments.describe(name, value)
+    if array is not None:
+        array.check_memory()
     out.append(value if array is None else array)
 
 

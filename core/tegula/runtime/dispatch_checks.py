@@ -76,9 +76,22 @@ address:
   %unit = select i1 %unit.np, i64 1, i64 %width.i
   %extent.bit = and i32 %flags, {int(Flag.EXTENT)}
   %extent = icmp ne i32 %extent.bit, 0
+  %ndim.i = sext i32 %ndim to i64
+  %base.null = icmp eq i64 %base, 0
+  br i1 %base.null, label %null.each, label %address.fine
+null.each: ; only an array without elements may lie at null
+  %nd = phi i64 [0, %address], [%nd.next, %null.dim]
+  %nd.left = icmp slt i64 %nd, %ndim.i
+  br i1 %nd.left, label %null.dim, label %mismatch
+null.dim:
+  %nd.p = getelementptr i64, ptr %dims, i64 %nd
+  %nd.dim = load i64, ptr %nd.p
+  %nd.empty = icmp eq i64 %nd.dim, 0
+  %nd.next = add i64 %nd, 1
+  br i1 %nd.empty, label %address.fine, label %null.each
+address.fine:
   br i1 %extent, label %extent.begin, label %value
 extent.begin:
-  %ndim.i = sext i32 %ndim to i64
   %dense = icmp eq ptr %strides, null
   br label %extent.each
 extent.each: ; from the last dimension to the first
@@ -146,11 +159,7 @@ dp.read:
   call void @Py_DecRef(ptr %dp.int)
   %dp.value = ptrtoint ptr %dp.address to i64
   %dp.zero = icmp eq ptr %dp.address, null
-  br i1 %dp.zero, label %dp.check, label %dp.found
-dp.check: ; null is a legal address of an empty tensor
-  %dp.error = call ptr @PyErr_Occurred()
-  %dp.fine = icmp eq ptr %dp.error, null
-  br i1 %dp.fine, label %dp.found, label %clear
+  br i1 %dp.zero, label %clear, label %dp.found ; an error, or the address of an empty tensor
 dp.found:
   %dp.extent.bit = and i32 %flags, {int(Flag.EXTENT)}
   %dp.extent = icmp ne i32 %dp.extent.bit, 0
@@ -289,7 +298,7 @@ bool.read:
   br label %entries.next
 
 value:
-  %v = phi i64 [%base, %address], [%base, %extent.store], [%dp.value, %dp.found],
+  %v = phi i64 [%base, %address.fine], [%base, %extent.store], [%dp.value, %dp.found],
                [%dp.value, %dn.store],
                [%int.v, %int.read], [%uint.v, %uint.convert], [%uint.v, %uint.check],
                [%s1.v, %scalar.1], [%s2.v, %scalar.2], [%s4.v, %scalar.4], [%s8.v, %scalar.8]

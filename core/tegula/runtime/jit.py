@@ -12,6 +12,7 @@ from tegula.config import OVERRIDES, config
 from tegula.errors import ArgumentError, CompilationError, HostCallError
 from tegula.frontend.function import DeviceFunction
 from tegula.runtime import grids
+from tegula.runtime.interface import KernelInterface
 from tegula.runtime.parameters import KernelParam, kernel_params
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ Launcher = Callable[..., Any]
 Names = Iterable[str | int]
 
 
-class JITFunction(DeviceFunction):
+class JITFunction(DeviceFunction, KernelInterface):
     """A kernel, or a function that kernels call: compiled when launched, once per kind of
     arguments.
 
@@ -154,6 +155,8 @@ class JITFunction(DeviceFunction):
             raise error.with_traceback(None) from error.__cause__
         if 0 in grid:
             return prepared.compiled
+        for array in prepared.specialized.arrays:
+            array.check_memory()
         if self._table is not None and not self.pre_run_hooks:
             self._bind_variants(prepared, len(args), tuple(kwargs))
         prepared.compiled.run(grid, prepared.specialized.values)

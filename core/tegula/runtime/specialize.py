@@ -484,7 +484,7 @@ class _ById:
 
 def _remedy(param: KernelParam, value: Any) -> str:
     if isinstance(value, list):
-        return "; make it a tuple" if not value or not isinstance(value[0], list) else ""
+        return "; make it an array, or a tuple of a few values"
     if isinstance(value, complex):
         return "; pass the real and the imaginary part"
     return f"; annotate '{param.name}: tl.constexpr' if it is a compile-time constant"

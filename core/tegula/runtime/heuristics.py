@@ -1,0 +1,45 @@
+"""Arguments computed from other arguments at every launch."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tegula.runtime.interface import KernelInterface, base_kernel
+
+Heuristic = Callable[[dict[str, Any]], Any]
+
+
+class Heuristics(KernelInterface):
+    """A kernel some of whose arguments are computed from the others."""
+
+    def __init__(self, fn: Any, arg_names: Sequence[str], values: Mapping[str, Heuristic]) -> None:
+        self.fn = fn
+        self.arg_names = list(arg_names)
+        self.values = dict(values)
+        functools.update_wrapper(self, base_kernel(fn), updated=())
+
+    @property
+    def base_fn(self) -> Any:
+        """The Python function of the kernel."""
+        return base_kernel(self.fn).fn
+
+    def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
+        """Compute the arguments and launch."""
+        known = {**dict(zip(self.arg_names, args)), **kwargs}
+        for name, heuristic in self.values.items():
+            kwargs[name] = known[name] = heuristic(dict(known))
+        return self.fn.run(*args, grid=grid, warmup=warmup, **kwargs)
+
+
+def heuristics(values: Mapping[str, Heuristic]) -> Callable[[Any], Heuristics]:
+    """Compute arguments from other ones: `@heuristics({"EVEN": lambda args: args["N"] % 16 == 0})`
+    above `@jit`. Each function gets all arguments known so far by name, the results of those before
+    it included.
+    """
+
+    def decorate(fn: Any) -> Heuristics:
+        return Heuristics(fn, fn.arg_names, values)
+
+    return decorate
