@@ -208,9 +208,9 @@ class _Writer:
             return self.let(f"load {type_}, ptr {pointer}, align {align}")
         function = f"llvm.masked.load.v{self.block}{self.elem}.p0"
         bools = f"<{self.block} x i1>"
-        self.declares.add(f"declare {type_} @{function}(ptr, i32, {bools}, {type_})")
+        self.declares.add(f"declare {type_} @{function}(ptr, {bools}, {type_})")
         return self.let(
-            f"call {type_} @{function}(ptr {pointer}, i32 {align}, {self.first(count)}, "
+            f"call {type_} @{function}(ptr align {align} {pointer}, {self.first(count)}, "
             f"{type_} poison)"
         )
 
@@ -220,9 +220,9 @@ class _Writer:
             self.lines.append(f"  store {type_} {value}, ptr {pointer}, align {align}")
             return
         function = f"llvm.masked.store.v{self.block}{self.elem}.p0"
-        self.declares.add(f"declare void @{function}({type_}, ptr, i32, <{self.block} x i1>)")
+        self.declares.add(f"declare void @{function}({type_}, ptr, <{self.block} x i1>)")
         self.lines.append(
-            f"  call void @{function}({type_} {value}, ptr {pointer}, i32 {align}, "
+            f"  call void @{function}({type_} {value}, ptr align {align} {pointer}, "
             f"{self.first(count)})"
         )
 
