@@ -392,3 +392,21 @@ def test_address_as_ctypes_buffer() -> None:
         one[(1,)](buffer)
     view = np.ctypeslib.as_array(buffer)
     assert slots(one, view) == [ctypes.addressof(buffer)]
+
+
+def test_cuda_array_interface_says_where_memory_is() -> None:
+    class OnDevice:
+        __cuda_array_interface__ = {  # noqa: RUF012
+            "shape": (N,),
+            "typestr": "<f4",
+            "data": (1 << 40, False),
+            "version": 3,
+        }
+
+    from tegula.runtime import arguments
+
+    array = arguments.describe("x", OnDevice())
+    assert array is not None
+    assert (array.device, array.address, array.strides) == ((2, 0), 1 << 40, (4,))
+    with pytest.raises(DeviceError, match="argument 'x' lives in device cuda"):
+        one[(1,)](OnDevice())
