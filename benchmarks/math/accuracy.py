@@ -16,9 +16,15 @@ from pathlib import Path
 import numpy as np
 
 from tegula import ir
-from tegula.codegen.math import FUNCTIONS, ExpandMath
-from tegula.codegen.math.measure import exact, on_backend, samples, wide_enough, worst
-from tegula.passes import PassContext
+from tegula.codegen.math import FUNCTIONS
+from tegula.codegen.math.measure import (
+    exact,
+    on_backend,
+    operation_counts,
+    samples,
+    wide_enough,
+    worst,
+)
 
 TARGET = Path(__file__).parents[2] / "docs/math.md"
 CHUNK = 1 << 20
@@ -35,8 +41,8 @@ that overflow or become denormal.
 Errors are in units in the last place of the exact result. The bound is what tests assert; what was
 measured is the largest error over {f32} and {f64} (random bits, the ends of all binades, and the
 ranges where a function does its work). Operations count what one element costs in vector code;
-for sin and cos the second number is for angles above 65536 (f32) or 2²⁸ (f64), computed only where
-they occur.
+a second number counts what is computed only where an element needs it: for angles above 65536 (f32)
+or 2²⁸ (f64), and for logarithms of anything but positive normal numbers.
 
 | function | f32 bound | f32 measured | at | f64 bound | f64 measured | at | operations f32 | f64 |
 |---|---|---|---|---|---|---|---|---|
@@ -45,7 +51,12 @@ they occur.
 `sqrt`, `floor`, `ceil`, `trunc` and `rint` are exact: every machine has them.
 
 Measured on {machine}; repeat it with `python benchmarks/math/accuracy.py --write`. The polynomials
-come from `benchmarks/math/coefficients.py`, which states what each one approximates.
+come from `benchmarks/math/coefficients.py`, which states what each one approximates;
+`benchmarks/math/speed.py` times all functions beside numpy and torch.
+
+To add a function: declare its op (`core/tegula/ir/ops/arith.py`), write the formula with an
+`Emitter`, and enter it with its bounds into `FUNCTIONS` (`core/tegula/codegen/math/functions.py`).
+The tests and this page take it from there.
 """
 
 
@@ -71,31 +82,6 @@ def many_f64(name: str, count: int) -> Iterator[np.ndarray]:
         yield samples(name, ir.f64, min(count, CHUNK), seed)
 
 
-def operations(name: str, dtype: ir.DType) -> str:
-    """How many operations a formula has, constants and reinterpretations apart."""
-    body = ir.Block([dtype])
-    b = ir.Builder(body)
-    b.return_([b.create(name, body.args[0])])
-    module = ir.Module([ir.Function("f", body, [dtype], "func")])
-    (function,) = ExpandMath().run(module, PassContext()).functions.values()
-    rare = [op for op in function.body.ops if op.attrs.get("unlikely")]
-    usual = _reached([op.operands[2] for op in rare] or function.body.terminator.operands)
-    whole = len(_reached(function.body.terminator.operands))
-    return f"{len(usual) + 2}, {whole}" if rare else str(whole)
-
-
-def _reached(values: list[ir.Value] | tuple[ir.Value, ...]) -> set[ir.Op]:
-    """The ops that values are computed by."""
-    found: set[ir.Op] = set()
-    todo = [v.owner for v in values]
-    while todo:
-        op = todo.pop()
-        if op is not None and op not in found:
-            found.add(op)
-            todo += [v.owner for v in op.operands]
-    return {op for op in found if op.name not in ("constant", "bitcast")}
-
-
 def row(name: str, backend: str, step: int, count: int) -> str:
     function = FUNCTIONS[name]
     single, single_at = measure(on_backend(name, ir.f32, backend), name, every_f32(step))
@@ -107,7 +93,9 @@ def row(name: str, backend: str, step: int, count: int) -> str:
         cells += [f"{double:.3f}", f"{double_at:.17g}"]
     else:
         cells += ["", ""]
-    cells += [operations(name, ir.f32), operations(name, ir.f64)]
+    for dtype in (ir.f32, ir.f64):
+        usual, whole = operation_counts(name, dtype)
+        cells.append(str(usual) if usual == whole else f"{usual}, {whole}")
     return f"| {' | '.join(cells)} |"
 
 

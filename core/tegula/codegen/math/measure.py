@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tegula.ir.builder import Builder
-from tegula.ir.core import Block, Function, Module, Value
+from tegula.ir.core import Block, Function, Module, Op, Value
 from tegula.ir.types import DType, Pointer, f32, f64, i32, numpy_dtype
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -117,6 +117,32 @@ def elementwise_kernel(name: str, dtype: DType) -> Module:
     b.store(b.addptr(b.splat(y, shape=(BLOCK,)), index), value, mask=mask)
     b.return_([])
     return Module([Function(name, body)])
+
+
+def operation_counts(name: str, dtype: DType) -> tuple[int, int]:
+    """Operations of a formula: what every element costs, and with what only unlikely ones need.
+
+    Constants and reinterpretations of bits cost nothing.
+    """
+    from tegula.codegen.math.emitter import Emitter
+    from tegula.codegen.math.functions import FUNCTIONS
+
+    body = Block([dtype])
+    result = FUNCTIONS[name].build(Emitter(dtype, body), body.args[0])
+    usual, whole = (_operations(result, follow) for follow in (False, True))
+    return usual, whole
+
+
+def _operations(result: Value, unlikely: bool) -> int:
+    found: set[Op] = set()
+    todo = [result]
+    while todo:
+        op = todo.pop().owner
+        if op is not None and op not in found:
+            found.add(op)
+            skipped = op.operands[1:2] if op.attrs.get("unlikely") and not unlikely else ()
+            todo += [v for v in op.operands if v not in skipped]
+    return sum(op.name not in ("constant", "bitcast") for op in found)
 
 
 def samples(name: str, dtype: DType, count: int, seed: int = 0) -> Array:
