@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -391,3 +392,92 @@ def test_exit_with_busy_workers_is_clean() -> None:
         env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "3 3\n", "")
+
+
+EXTEND = """
+declare {wide} @{name}({narrow})
+define void @convert(ptr %x, ptr %y, i64 %n) {{
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %j, %loop ]
+  %p = getelementptr {narrow}, ptr %x, i64 %i
+  %v = load {narrow}, ptr %p
+  %w = call {wide} @{name}({narrow} %v)
+  %q = getelementptr {wide}, ptr %y, i64 %i
+  store {wide} %w, ptr %q
+  %j = add i64 %i, 1
+  %more = icmp slt i64 %j, %n
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}}
+"""
+
+
+def converted(name: str, source: np.ndarray, narrow: str, wide: str, out: type) -> np.ndarray:
+    """`source` through one of the conversion functions that the driver provides."""
+    data = compile_text(EXTEND.format(name=name, narrow=narrow, wide=wide))
+    library, addresses = pool().linker.link(data, ("convert",), pool().symbols(data))
+    result = np.zeros(source.shape, out)
+    function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, ctypes.c_int64)(addresses["convert"])
+    function(source.ctypes.data, result.ctypes.data, source.size)
+    del library
+    return result
+
+
+def same(a: np.ndarray, b: np.ndarray) -> bool:
+    """Equal bit by bit, NaNs apart."""
+    nan = np.isnan(a.astype(np.float64))
+    kind = f"u{a.dtype.itemsize}"
+    agree = (a.view(kind) == b.view(kind)) | nan
+    return bool((nan == np.isnan(b.astype(np.float64))).all() and agree.all())
+
+
+def test_every_half_extends_without_the_instruction() -> None:
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    got = converted("__extendhfsf2", halves, "half", "float", np.float32)
+    assert same(got, halves.astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("name", "wide", "narrow"),
+    [
+        ("__truncsfhf2", np.float32, np.float16),
+        ("__truncdfhf2", np.float64, np.float16),
+        ("__truncsfbf2", np.float32, ml_dtypes.bfloat16),
+        ("__truncdfbf2", np.float64, ml_dtypes.bfloat16),
+    ],
+)
+def test_narrowing_rounds_once_to_nearest_even(name: str, wide: type, narrow: type) -> None:
+    every = np.arange(1 << 16, dtype=np.uint16).view(narrow)
+    with np.errstate(invalid="ignore"):
+        exact = np.unique(every[np.isfinite(every.astype(np.float64))].astype(wide))
+    middle = (exact[1:] / 2 + exact[:-1] / 2).astype(wide)  # ties, and their neighbours
+    up, down = (np.nextafter(middle, np.asarray(s, wide), dtype=wide) for s in (np.inf, -np.inf))
+    ends = np.array([np.inf, -np.inf, np.nan, -0.0, 0.0, np.finfo(wide).max], wide)
+    source = np.concatenate([exact, middle, up, down, ends])
+    source = np.ascontiguousarray(source, wide)
+    types = {np.float16: "half", np.float32: "float", np.float64: "double"}
+    got = converted(name, source, types[wide], types.get(narrow, "bfloat"), np.uint16).view(narrow)
+    with np.errstate(invalid="ignore"):
+        assert same(got, nearest(source, narrow))
+
+
+def nearest(source: np.ndarray, narrow: type) -> np.ndarray:
+    """Rounded to nearest even, by looking for the neighbours of each number."""
+    every = np.arange(1 << 16, dtype=np.uint16).view(narrow)
+    values = every.astype(np.float64)
+    order = np.flatnonzero(np.isfinite(values) & ~np.signbit(values))
+    order = order[np.argsort(values[order])]
+    grid = np.append(values[order], 2 * values[order][-1] - values[order][-2])
+    size = np.abs(source.astype(np.float64))
+    at = np.clip(np.searchsorted(grid, size, side="right") - 1, 0, len(grid) - 2)
+    below, above = grid[at], grid[at + 1]
+    half = below / 2 + above / 2
+    up = (size > half) | ((size == half) & (at % 2 == 1)) | (size >= grid[-1])
+    bits = np.where(up, at + 1, at).astype(np.uint16)
+    inf = np.array(np.inf, narrow).view(np.uint16)
+    bits = np.minimum(bits, inf)
+    bits = np.where(np.isnan(size), np.array(np.nan, narrow).view(np.uint16), bits)
+    return (bits | np.where(np.signbit(source), 0x8000, 0).astype(np.uint16)).view(narrow)

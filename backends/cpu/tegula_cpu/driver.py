@@ -135,7 +135,7 @@ class CpuKernel(Kernel):
         self._pool = pool()
         try:
             self._library, addresses = self._pool.linker.link(
-                artifact.data, (artifact.entry,), self._pool.symbols()
+                artifact.data, (artifact.entry,), self._pool.symbols(artifact.data)
             )
         except RuntimeError as error:
             raise DeviceError(self._why_not(artifact, error)) from None
@@ -153,7 +153,7 @@ class CpuKernel(Kernel):
 
         from tegula_cpu.elf import undefined_symbols
 
-        own = self._pool.symbols()
+        own = self._pool.symbols(artifact.data)
         missing = [
             name
             for name in undefined_symbols(artifact.data)

@@ -13,13 +13,19 @@ import signal
 import threading
 import time
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, cached_property
+from pathlib import Path
 from typing import Any
 
 from tegula.config import config
 from tegula_cpu import target as targets
 from tegula_cpu.pool_ir import PoolTuning, offset, pool_text
 from tegula_cpu.printing import print_records
+
+SOFT_FLOAT = (
+    "__extendhfsf2", "__truncsfhf2", "__truncdfhf2", "__truncsfbf2", "__truncdfbf2"
+)  # fmt: skip
+"""Conversions that LLVM calls on processors without instructions for them."""
 
 _PRINT = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 
@@ -68,10 +74,19 @@ class Pool:
         """The native launch function of every CPU kernel."""
         return self.addresses["tegula_cpu_launch"]
 
-    def symbols(self) -> Mapping[str, int]:
-        """What kernels may call."""
+    def symbols(self, data: bytes) -> Mapping[str, int]:
+        """What the driver defines for the object `data` to call."""
         names = ("tegula_cpu_print", "tegula_cpu_assert_fail")
-        return {name: self.addresses[name] for name in names}
+        own = {name: self.addresses[name] for name in names}
+        if any(name.encode() in data for name in SOFT_FLOAT):
+            own |= self._soft_float
+        return own
+
+    @cached_property
+    def _soft_float(self) -> dict[str, int]:
+        text = Path(__file__).with_name("soft_float.ll").read_text(encoding="utf-8")
+        self._soft_library, addresses = self.linker.link(compile_text(text), SOFT_FLOAT, {})
+        return addresses
 
     def resize(self, threads: int) -> None:
         """End the workers; the next launch starts `threads` - 1 new ones."""
