@@ -14,8 +14,12 @@ if TYPE_CHECKING:
     from tegula.runtime.arrays import DeviceArray as DeviceArray
     from tegula.runtime.arrays import asarray as asarray
     from tegula.runtime.arrays import empty as empty
+    from tegula.runtime.autotune import Autotuner as Autotuner
+    from tegula.runtime.autotune import Config as Config
+    from tegula.runtime.autotune import autotune as autotune
     from tegula.runtime.compiled import CompiledKernel as CompiledKernel
     from tegula.runtime.descriptor import TensorDescriptor as TensorDescriptor
+    from tegula.runtime.heuristics import heuristics as heuristics
     from tegula.runtime.jit import JITFunction as JITFunction
     from tegula.runtime.jit import jit as jit
     from tegula.runtime.mock import MockTensor as MockTensor
@@ -24,21 +28,27 @@ __version__ = "0.1.0"
 
 # Public name -> module that defines it. Nothing is imported before it is asked for.
 _LAZY = {
+    "Autotuner": "tegula.runtime.autotune",
     "CompiledKernel": "tegula.runtime.compiled",
+    "Config": "tegula.runtime.autotune",
     "DeviceArray": "tegula.runtime.arrays",
     "JITFunction": "tegula.runtime.jit",
     "TensorDescriptor": "tegula.runtime.descriptor",
     "MockTensor": "tegula.runtime.mock",
     "asarray": "tegula.runtime.arrays",
+    "autotune": "tegula.runtime.autotune",
     "cdiv": "tegula.integers",
     "constexpr_function": "tegula.language.builtin",
     "empty": "tegula.runtime.arrays",
+    "heuristics": "tegula.runtime.heuristics",
     "jit": "tegula.runtime.jit",
     "next_power_of_2": "tegula.integers",
     "select_device": "tegula.plugin.select",
     "use_device": "tegula.plugin.select",
 }
-_SUBMODULES = ("config", "errors", "frontend", "ir", "language", "passes", "plugin", "runtime")
+_SUBMODULES = (
+    "config", "errors", "frontend", "ir", "language", "passes", "plugin", "runtime", "testing"
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -85,6 +85,8 @@ KNOBS: dict[str, Knob] = {
         Knob("cache_dir", _text, None, "directory of the disk cache"),
         Knob("cache_readonly_dir", _text, None, "shared cache that is read and never written"),
         Knob("cache_size", _count, 1024, "upper bound of the disk cache in MiB"),
+        Knob("cache_tuning", _flag, False, "keep what autotuning finds in the disk cache"),
+        Knob("print_tuning", _flag, False, "print what autotuning finds"),
         Knob("native_launch", _flag, True, "launch through generated native code; 0: Python"),
         Knob("num_threads", _count, 0, "threads that run a launch's programs; 0: one per core"),
         Knob("plugin_path", _text, None, "extra backends, as name=module:attribute,..."),

@@ -60,6 +60,28 @@ class KernelError(LaunchError, RuntimeError):
     """A kernel was started and reported failure (a failed device assertion, for example)."""
 
 
+class OutOfResources(KernelError):
+    """A compiled kernel needs more of something (registers, memory on the chip) than the device
+    has.
+    """
+
+    def __init__(self, required: int, limit: int, name: str) -> None:
+        self.required = required
+        self.limit = limit
+        self.name = name
+        super().__init__(
+            f"out of resource: {name}: {required} are needed and the device has {limit}; smaller "
+            "blocks or fewer stages may help"
+        )
+
+    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
+        return type(self), (self.required, self.limit, self.name)
+
+
+class AutotunerError(TegulaError):
+    """No configuration is left to tune over, or none of them runs."""
+
+
 class DeviceAssertionError(KernelError, AssertionError):
     """A `device_assert` of a kernel failed."""
 

@@ -135,6 +135,18 @@ class DeviceFunction:
         """The source text from `def` on."""
         return self.source.text
 
+    def replace_source(self, text: str) -> None:
+        """Compile another text from now on: one `def` with the same parameters."""
+        from .source import Source
+
+        self.source = Source.edited(self.source, text)
+        for name in [n for n in self.__dict__ if n.startswith("_frontend_")]:
+            del self.__dict__[name]
+
+    def _unsafe_update_src(self, text: str) -> None:
+        """`replace_source` under the name that generators of kernels know."""
+        self.replace_source(text)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise HostCallError(
             f"`{self.__name__}` is device code and cannot be called on the host; "  # type: ignore[attr-defined]

@@ -44,6 +44,16 @@ class Source:
         block, tree, shift = _parse_block(fn, lines, start)
         return cls(code.co_filename, start + 1, tuple(block), tree, start - shift)
 
+    @classmethod
+    def edited(cls, original: Source, text: str) -> Source:
+        """Another text, from `def` on, in the place of a function's own."""
+        lines = tuple(text.splitlines(keepends=True))
+        (tree,) = ast.parse(text).body
+        if not isinstance(tree, ast.FunctionDef):
+            raise SourceError("the text that replaces a function's has to begin with `def`")
+        first = original.tree.lineno + original.offset
+        return cls(original.file, first, lines, tree, first - 1)
+
     @functools.cached_property
     def text(self) -> str:
         """The text from `def` on, dedented: decorators do not change what a function means."""

@@ -220,6 +220,11 @@ class JITFunction(DeviceFunction, KernelInterface):
                 self._table.clear()
             self._made_variants = None
 
+    def replace_source(self, text: str) -> None:
+        """Compile another text from now on: one `def` with the same parameters."""
+        super().replace_source(text)
+        self.forget()
+
     # -- other ways in
 
     def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:

@@ -1,0 +1,1 @@
+"""Names of other projects under which Tegula can be used."""

@@ -1,0 +1,1 @@
+"""`triton.language.extra`: its modules only."""

@@ -1,0 +1,57 @@
+"""Which module of Triton is which modules of Tegula."""
+
+from __future__ import annotations
+
+from typing import Final
+
+VERSION: Final = "3.6.0"
+"""The level of Triton that programs see: the last with block pointers. Newer names exist too."""
+
+_HERE = "tegula.compat.triton."
+_LANGUAGE = (_HERE + "language", "tegula.language")
+_LIBDEVICE = (_HERE + "libdevice", "tegula.language.extra.libdevice")
+
+MODULES: Final[dict[str, tuple[str, ...]]] = {
+    "triton": (_HERE + "package",),
+    "triton.language": _LANGUAGE,
+    "triton.language.core": (_HERE + "core", *_LANGUAGE),
+    "triton.language.standard": _LANGUAGE,
+    "triton.language.math": ("tegula.language.math", *_LANGUAGE),
+    "triton.language.random": ("tegula.language.random", *_LANGUAGE),
+    "triton.language.semantic": _LANGUAGE,
+    "triton.language.target_info": (_HERE + "target_info",),
+    "triton.language.extra": (_HERE + "extra",),
+    "triton.language.extra.libdevice": _LIBDEVICE,
+    **{
+        f"triton.language.extra.{vendor}{module}": _LIBDEVICE
+        for vendor in ("cuda", "hip", "intel", "cpu")
+        for module in ("", ".libdevice")
+    },
+    "triton.runtime": (_HERE + "runtime",),
+    "triton.runtime.jit": (_HERE + "runtime", _HERE + "kernels"),
+    "triton.runtime.autotuner": (_HERE + "runtime", "tegula.runtime.autotune"),
+    "triton.runtime.driver": (_HERE + "driver",),
+    "triton.runtime.errors": (_HERE + "errors",),
+    "triton.runtime.cache": (_HERE + "cache",),
+    "triton.runtime.interpreter": (_HERE + "runtime", _HERE + "kernels"),
+    "triton.runtime._allocation": (_HERE + "allocation",),
+    "triton.runtime._async_compile": (_HERE + "async_compile",),
+    "triton.compiler": (_HERE + "compiler",),
+    "triton.compiler.compiler": (_HERE + "compiler",),
+    "triton.compiler.errors": (_HERE + "errors",),
+    "triton.compiler.code_generator": (_HERE + "compiler", _HERE + "errors"),
+    "triton.errors": (_HERE + "errors",),
+    "triton.testing": (_HERE + "testing", "tegula.testing"),
+    "triton.tools": (_HERE + "tools",),
+    "triton.tools.tensor_descriptor": (_HERE + "tensor_descriptor",),
+    "triton.tools.mxfp": (_HERE + "mxfp",),
+    "triton.backends": (_HERE + "backends",),
+    "triton.backends.compiler": (_HERE + "compiler",),
+    "triton.backends.driver": (_HERE + "driver",),
+    "triton.knobs": (_HERE + "knobs",),
+    "triton._utils": (_HERE + "kernels",),
+}
+"""Module of the alias -> modules whose names it has, the first that has one counts. A module
+with one source and no modules below is that very source, so that assignments to its attributes are
+seen by it.
+"""
