@@ -7,10 +7,17 @@ blocks.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from tegula.codegen.loops.buffers import Buffer, round_up
-from tegula.codegen.loops.dot import DotPlan, choose_scheme, plan_dot
+from tegula.codegen.loops.dot import (
+    DotPlan,
+    Scheme,
+    choose_blocking,
+    choose_scheme,
+    plan_dot,
+)
 from tegula.codegen.loops.evaluate import Along, Index
 from tegula.codegen.loops.exprs import transposed_load
 from tegula.codegen.loops.lanes import Lane, Lin, Uni, mem_type, size_of
@@ -24,6 +31,12 @@ from tegula.ir.types import DTYPES, DType, Pointer, elem_of, shape_of
 
 if TYPE_CHECKING:
     from tegula.codegen.loops.kernel import Frame, KernelEmitter
+
+SHORT_ROW = 256
+"""Rows of A with fewer bytes than this are packed."""
+
+MAX_ROWS = 6
+"""Most rows of a micro-kernel for which A is read in memory."""
 
 _WORD = {1: "i8", 2: "i16", 4: "f32", 8: "f64"}
 """An element type for every size, where only bits are moved."""
@@ -79,10 +92,13 @@ class MatrixProducts:
         names = [elem_of(v.type).name for v in (a, b, acc)]  # type: ignore[union-attr]
         scheme = choose_scheme(*names, k.target)
         loops, prefix = self._batches(tuple(batch))
-        a_buffer, a_base, lda = self._rows(a, DTYPES[scheme.a], scheme.group, scheme.bias, prefix)
+        table = self._row_table(op, scheme) if not prefix else None
+        a_buffer, a_base, lda = self._rows(a, DTYPES[scheme.a], scheme.group, scheme.bias, prefix,
+                                           table)
         direct = self._direct_panel(b, DTYPES[scheme.b], n, depth, scheme.group, names, m)
         plan = plan_dot(m, n, depth, *names, k.target, accumulate=accumulate, lda=lda,
-                        ldc=c.strides[-2], b_row_major=direct is not None, ldb=direct)
+                        ldc=c.strides[-2], b_row_major=direct is not None, ldb=direct,
+                        a_rows=table is not None)
         if direct is None:
             b_buffer = self._panels(b, plan, prefix)
             b_base = b_buffer.base
@@ -91,10 +107,10 @@ class MatrixProducts:
             b_base = self._offset(k.homes[b], prefix)
         k.add_function(plan.name, plan.text, plan.declares)
         c_base = self._offset(c, prefix)
-        self.w.do(plan.call(a_base.text, b_base.text, c_base.text))
+        self.w.do(plan.call((table.base if table else a_base).text, b_base.text, c_base.text))
         for loop in reversed(loops):
             self.w.end_loop(loop)
-        for buffer in (a_buffer, b_buffer):
+        for buffer in (a_buffer, b_buffer, table):
             if buffer is not None:
                 k.arena.release(buffer)
 
@@ -150,8 +166,64 @@ class MatrixProducts:
 
     # -- operands
 
-    def _rows(self, v: Value, e: DType, group: int, bias: int, prefix: Index
-              ) -> tuple[Buffer | None, Val, int]:
+    def _row_table(self, op: Op, scheme: Scheme) -> Buffer | None:
+        """A buffer for the addresses of A's rows, if the kernel may read them in memory.
+
+        Short rows are better packed, and so are many at once: they would share few cache sets.
+        """
+        k, a = self.k, op.operands[0]
+        e, load = elem_of(a.type), a.owner
+        m, depth = shape_of(a.type)
+        n = shape_of(op.results[0].type)[-1]
+        if load is None or load.name != "load" or load.attrs["volatile"] or a in k.homes:
+            return None
+        if e is not DTYPES[scheme.a] or scheme.bias or depth % scheme.group:
+            return None
+        if k.exprs.unit_dim(a) != 1 or depth * size_of(e) < SHORT_ROW:
+            return None
+        if choose_blocking(m, n, scheme, k.target).rows > MAX_ROWS:
+            return None
+        return k.arena.raw(8 * m, DTYPES["i64"], (m,), (1,))
+
+    def holds_rows(self, nest: Nest) -> bool:
+        """Whether every element of the rows that a nest packs may be read in memory."""
+        load = _packed_load(nest)
+        mask = load.operand("mask")
+        return mask is None or holds(nest, mask)
+
+    def emit_row_addresses(self, nest: Nest) -> None:
+        """Fill the table of a nest with the addresses of the rows in memory."""
+        load = _packed_load(nest)
+
+        def address(row: Val) -> Val:
+            at = nest.slot.view(nest, (Uni(row), self.k.zero_index))
+            lane = nest.ev.eval(load.operands[0], at)
+            assert isinstance(lane, Uni)
+            return lane.val
+
+        self._fill_table(nest, address)
+
+    def emit_packed_addresses(self, nest: Nest) -> None:
+        """Fill the table of a nest with the addresses of the rows that it has packed."""
+        w, buffer = self.w, self.k.destination(nest.slot.items[0])
+
+        def address(row: Val) -> Val:
+            stride = w.const(buffer.strides[0], "i64")
+            return w.gep(mem_type(buffer.elem), buffer.base, w.mul(row, stride))
+
+        self._fill_table(nest, address)
+
+    def _fill_table(self, nest: Nest, address: Callable[[Val], Val]) -> None:
+        w, table = self.w, nest.slot.table
+        rows = w.const(nest.slot.space[0], "i64")
+        loop = w.begin_loop(w.const(0, "i64"), rows, w.const(1, "i64"), (), False, "address")
+        at = address(loop.iv)
+        place = w.gep("i64", table.base, loop.iv)
+        w.do(f"store ptr {at.text}, ptr {place.text}, align 8")
+        w.end_loop(loop)
+
+    def _rows(self, v: Value, e: DType, group: int, bias: int, prefix: Index,
+              table: Buffer | None) -> tuple[Buffer | None, Val, int]:
         """A in rows: its own buffer if that is fit, else packed.  Buffer to release, base, ld."""
         k, w = self.k, self.w
         m, depth = shape_of(v.type)[-2:]
@@ -165,7 +237,7 @@ class MatrixProducts:
         buffer = k.arena.raw(m * length * e.itemsize, e, (m, depth), (length, 1))
         if depth % group:
             self._clear(buffer)
-        self._pack_nest(v, (m, depth), buffer, lambda nest, i: (*prefix, *i), bias=bias)
+        self._pack_nest(v, (m, depth), buffer, lambda nest, i: (*prefix, *i), table=table)
         if bias:
             self._add_bias(buffer, m * length)
         assert w is k.w
@@ -189,12 +261,13 @@ class MatrixProducts:
         w.end_loop(loop)
 
     def _pack_nest(self, v: Value, space: tuple[int, ...], buffer: Buffer, view: object,
-                   vdim: int | None = None, bias: int = 0) -> None:
+                   vdim: int | None = None, table: Buffer | None = None) -> None:
         """A nest that writes `v` to a buffer of another shape."""
         key = ("pack", id(buffer), v)
         self.k.targets[key] = buffer
         item = Item("write", 0, None, v, key, (v,))
-        slot = Slot(0, space, [item], vdim=len(space) - 1 if vdim is None else vdim, view=view)
+        slot = Slot(0, space, [item], vdim=len(space) - 1 if vdim is None else vdim, view=view,
+                    table=table)
         self._emit(slot)
         del self.k.targets[key]
 
@@ -396,6 +469,13 @@ class MatrixProducts:
                        new.strides[other])
         k.arena.release(frame.owned.pop(v))
         k.own(frame, v, new)
+
+
+def _packed_load(nest: Nest) -> Op:
+    """The load whose rows a nest packs."""
+    value = nest.slot.items[0].value
+    assert value is not None and value.owner is not None
+    return value.owner
 
 
 def _stored(e: DType) -> DType:

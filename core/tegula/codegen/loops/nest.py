@@ -29,6 +29,7 @@ HANDLERS = {
     "store": handlers.Store, "write": handlers.Write, "touch": handlers.Touch,
     "atomic": handlers.Atomic, "print": handlers.Print, "assert": handlers.Assert,
     "reduce": folds.Reduce, "scan": folds.Scan, "panel": handlers.Panel,
+    "histogram": handlers.Histogram, "map": handlers.MapElement,
 }  # fmt: skip
 
 MAX_UNROLL = 4
@@ -175,12 +176,16 @@ class Nest:
         copy = self.k.matrix.copy_of(self)
         if copy is not None:
             self.k.matrix.emit_copy(self, copy)
+        elif self.slot.table is not None and self.k.matrix.holds_rows(self):
+            self.k.matrix.emit_row_addresses(self)
         else:
             self._version(wraps or None, facts)
 
     def _version(self, wraps: dict[Value, Val] | None, facts: set[object]) -> None:
         self.ev.wraps, self.known = wraps, facts
         self._loops(0, [self.ev.zero_index] * len(self.slot.space))
+        if self.slot.table is not None:
+            self.k.matrix.emit_packed_addresses(self)
 
     def _whole_tile(self) -> tuple[set[object], Val] | None:
         """Masks that hold for the whole tile under a condition; None where rows are looked at."""

@@ -55,6 +55,8 @@ class Slot:
     closed: bool = False
     view: Any = None
     """Maps an index of the nest to an index of its items' values, where they differ."""
+    table: Any = None
+    """A buffer for the address of every row: in memory itself where no mask holds it back."""
 
     @property
     def is_nest(self) -> bool:
@@ -314,6 +316,15 @@ class BlockPlan:
         assert last is not None
         self._slot_of[result] = last
 
+    def _place_sort(self, op: Op) -> None:
+        """A step on tiles that all lie in buffers."""
+        for v in op.operands:
+            if is_tile(v) and self.x.is_lazy(v):
+                self.forced.setdefault(v, None)
+        self._step(op)
+
+    _place_histogram = _place_map = _place_sort
+
     def _place_dot(self, op: Op) -> None:
         acc = op.group("acc")[0]
         if self.x.is_lazy(acc) and constant_value(acc) is None:
@@ -402,7 +413,8 @@ class BlockPlan:
             asked = [(slot, True)]
         if op.name == "permute" and tuple(op.attrs["dims"]) == (1, 0):
             self._look_at_turn(op, asked)
-        moves = op.name in ("permute", "reshape", "expand_dims", "join", "split") or (
+        moves = op.name in (
+            "permute", "reshape", "expand_dims", "join", "split", "flip", "gather") or (
             op.name in ("splat", "broadcast"))
         for slot, exact in asked:
             for o in op.operands:
