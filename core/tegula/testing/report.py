@@ -58,7 +58,9 @@ class Mark:
         pandas. Further keywords go to the measured function.
         """
         single = isinstance(self.benchmarks, Benchmark)
-        benchmarks = [self.benchmarks] if isinstance(self.benchmarks, Benchmark) else self.benchmarks
+        benchmarks = (
+            [self.benchmarks] if isinstance(self.benchmarks, Benchmark) else self.benchmarks
+        )
         tables = []
         for bench in benchmarks:
             ranges = self._measure(bench, kwargs)
@@ -92,7 +94,9 @@ class Mark:
         return spreads
 
 
-def perf_report(benchmarks: Benchmark | Sequence[Benchmark]) -> Callable[[Callable[..., Any]], Mark]:
+def perf_report(
+    benchmarks: Benchmark | Sequence[Benchmark],
+) -> Callable[[Callable[..., Any]], Mark]:
     """Make a function measurable over a range: it gets an x value, the line, and fixed arguments,
     and returns a number, or a tuple of a number, a lower and an upper bound.
     """

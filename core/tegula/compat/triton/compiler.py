@@ -128,9 +128,7 @@ def compile(
         if param.name in src.constants:
             named[param.name] = src.constants[param.name]
         elif src.signature.get(param.name, "constexpr") != "constexpr":
-            named[param.name] = type_argument(
-                src.signature[param.name], param.name in divisible
-            )
+            named[param.name] = type_argument(src.signature[param.name], param.name in divisible)
     return src.fn.warmup(**named, grid=(1,), **dict(options or {}))
 
 

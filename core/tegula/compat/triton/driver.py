@@ -73,7 +73,9 @@ class ActiveDriver(GPUDriver):
         import torch
 
         kind = self._torch_type()
-        return torch.device(kind) if kind == "cpu" else torch.device(kind, self.get_current_device())
+        return (
+            torch.device(kind) if kind == "cpu" else torch.device(kind, self.get_current_device())
+        )
 
     def get_device_interface(self) -> Any:
         """Torch's module for the device; on host memory one with the same functions."""

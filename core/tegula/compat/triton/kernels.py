@@ -44,7 +44,9 @@ def mangle_type(value: Any, specialize: bool = False) -> str:
     from tegula.runtime.specialize import Specializer
 
     specializer = Specializer()
-    specializer.add(KernelParam("x", 0, "positional", do_not_specialize=not specialize), value, 0, 0)
+    specializer.add(
+        KernelParam("x", 0, "positional", do_not_specialize=not specialize), value, 0, 0
+    )
     kind = specializer.out.types.get("x")
     return "constexpr" if kind is None else type_text(kind)
 

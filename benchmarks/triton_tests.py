@@ -1,0 +1,298 @@
+"""Runs a copy of Triton's own unit tests through `tegula.compat.triton`, and writes a table.
+
+    python benchmarks/triton_tests.py TREE FILE_OR_ID... [--every 10] [-k WORDS] [--out results.jsonl]
+    python benchmarks/triton_tests.py --table results.jsonl
+
+TREE is the `python` folder of a checkout (`test/` and, for the tests' helpers, `triton/` in it);
+files are looked up below TREE/test/unit. Tests run one after another in a child process; a crash or
+a hang is that test's failure, and the run goes on behind it. The results are lines of JSON, so that
+an interrupted run continues where it stopped (`--fresh` starts over).
+
+A case does not apply if the tests skip it themselves, or if it fails and one of the rules below says
+that it is about one kind of hardware. The rules look at the test's text and at its error, never at
+its name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import inspect
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import types
+from pathlib import Path
+from typing import Any
+
+TEXT_RULES = (
+    (r"inline_asm_elementwise", "inline assembly of a GPU"),
+    (r"tl\.extra\.(cuda|hip|intel)\.(smid|num_threads|num_warps|globaltimer|memrealtime)",
+     "registers of a GPU"),
+    (r"override_arch|GPUTarget\(", "compiles for a GPU by name"),
+    (r"maxnreg|ptx_options|ptx_version", "options of a GPU's assembler"),
+    (r"torch\.cuda\.|pin_memory\(\)|\.cuda\(\)|device=.cuda", "memory of a GPU"),
+    (r"fpsan|consan|instrumentation_mode", "sanitisers of a GPU's code"),
+)  # fmt: skip
+"""Pattern in the text of a failing test -> why the test does not apply."""
+
+ERROR_RULES = (
+    (r"KeyError: .(ttir|ttgir|llir|ptx|cubin|sass|amdgcn|spv).", "text of another compiler's IR"),
+    (r"has no attribute .(str_nodebug|n_regs|n_spills)", "text of another compiler's IR"),
+)
+"""The same for the test's error."""
+
+TAIL = 1500
+"""Characters of an error that are kept."""
+
+
+def main() -> int:
+    """Run, or print the table of a run."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("tree", nargs="?", help="the `python` folder of a checkout of Triton")
+    parser.add_argument("tests", nargs="*", help="test files or ids, below TREE/test/unit")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--every", type=int, default=1, help="of a function's cases, every n-th")
+    parser.add_argument("-k", dest="words", default="", help="as for pytest")
+    parser.add_argument("--out", default="triton_tests.jsonl")
+    parser.add_argument("--fresh", action="store_true", help="forget what --out has")
+    parser.add_argument("--timeout", type=int, default=120, help="seconds for one test")
+    parser.add_argument("--show", action="store_true", help="print each error")
+    parser.add_argument("--table", help="print the table of this file of results")
+    parser.add_argument("--failures", action="store_true", help="with --table: failures too")
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.table:
+        print(table(read(Path(options.table)), options.failures))
+        return 0
+    if options.child:
+        return child(options)
+    out = Path(options.out)
+    if options.fresh and out.exists():
+        out.unlink()
+    for test in options.tests:
+        run_file(options, test, out)
+    print(table(read(out), options.failures))
+    return 0
+
+
+# -- the parent
+
+
+def run_file(options: argparse.Namespace, test: str, out: Path) -> None:
+    """Run one file or id in child processes, until one ends by itself."""
+    while True:
+        command = [
+            sys.executable, __file__, options.tree, test, "--child", "--device", options.device,
+            "--every", str(options.every), "-k", options.words, "--out", str(out),
+        ]  # fmt: skip
+        if options.show:
+            command.append("--show")
+        process = subprocess.Popen(command, start_new_session=True)
+        how = watch(process, out, options.timeout)
+        running = started(out)
+        if running is None:
+            return
+        append(out, {"id": running, "outcome": "failed", "error": f"{how} in this test"})
+
+
+def watch(process: subprocess.Popen[bytes], out: Path, timeout: int) -> str:
+    """Wait for a child; end it if nothing is written for too long."""
+    last, size = time.monotonic(), -1
+    while process.poll() is None:
+        time.sleep(0.2)
+        now = out.stat().st_size if out.exists() else 0
+        if now != size:
+            last, size = time.monotonic(), now
+        elif time.monotonic() - last > timeout:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            return f"no end after {timeout} s"
+    return f"the process ended with {process.returncode}"
+
+
+def started(out: Path) -> str | None:
+    """The test that began and did not end."""
+    last = None
+    for line in out.read_text().splitlines() if out.exists() else ():
+        record = json.loads(line)
+        last = record["id"] if record["outcome"] == "started" else None
+    return last
+
+
+def append(out: Path, record: dict[str, Any]) -> None:
+    """Add one line to the results."""
+    with out.open("a") as file:
+        file.write(json.dumps(record) + "\n")
+
+
+def read(out: Path) -> dict[str, dict[str, Any]]:
+    """The results by test; later ones count."""
+    records = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
+    return {r["id"]: r for r in records if r["outcome"] != "started"}
+
+
+def table(results: dict[str, dict[str, Any]], failures: bool = False) -> str:
+    """Counts by file, and reasons."""
+    files: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
+    reasons: collections.Counter[tuple[str, str]] = collections.Counter()
+    for name, record in results.items():
+        file = name.split("::")[0].rsplit("/", 1)[-1]
+        files[file][record["outcome"]] += 1
+        if record["outcome"] == "not applicable":
+            reasons[file, record["error"]] += 1
+    lines = ["| file | passed | failed | not applicable | passed of those that apply |",
+             "|---|---|---|---|---|"]  # fmt: skip
+    for file, counts in files.items():
+        applies = counts["passed"] + counts["failed"]
+        share = f"{100 * counts['passed'] / applies:.1f} %" if applies else "-"
+        lines.append(f"| {file} | {counts['passed']} | {counts['failed']} | "
+                     f"{counts['not applicable']} | {share} |")  # fmt: skip
+    lines += ["", "| file | does not apply because | cases |", "|---|---|---|"]
+    lines += [f"| {file} | {why} | {n} |" for (file, why), n in sorted(reasons.items())]
+    if failures:
+        lines += ["", *(f"{n}: {r['error'].strip().splitlines()[-1][:200]}"
+                        for n, r in results.items() if r["outcome"] == "failed")]  # fmt: skip
+    return "\n".join(lines)
+
+
+# -- the child
+
+
+def child(options: argparse.Namespace) -> int:
+    """Run pytest on one file with the alias installed."""
+    import pytest
+
+    from tegula.compat.triton import install
+
+    install()
+    os.environ.pop("PYTEST_ADDOPTS", None)
+    tree = Path(options.tree).resolve()
+    provide_helpers(tree)
+    name, _, case = options.tests[0].partition("::")
+    found = sorted((tree / "test" / "unit").rglob(name))
+    path = found[0] if found else Path(name)
+    arguments = [f"{path}::{case}" if case else str(path), "--rootdir", str(tree), "-q",
+                 "--device", options.device, "-p", "no:cacheprovider", "--tb=short",
+                 "-p", "no:warnings"]  # fmt: skip
+    if options.words:
+        arguments += ["-k", options.words]
+    if not options.show:
+        arguments += ["--no-summary", "--no-header"]
+    plugin = Recorder(Path(options.out), options.every)
+    code = pytest.main(arguments, plugins=[plugin])
+    return int(code)
+
+
+def provide_helpers(tree: Path) -> None:
+    """Let the tests import their own helpers: those that need no compiler come from the checkout,
+    the one that compares IR only compiles.
+    """
+    import triton
+
+    triton.__path__.append(str(tree / "triton"))
+    for name in ("mxfp", "ragged_tma"):
+        if (tree / "triton" / "tools" / f"{name}.py").exists():
+            __import__("triton.tools").tools.__path__.append(str(tree / "triton" / "tools"))
+    sys.modules["triton._filecheck"] = filecheck()
+
+
+def filecheck() -> types.ModuleType:
+    """A module that compiles what is to be compared with text."""
+    module = types.ModuleType("triton._filecheck")
+
+    def run_parser(kernel: Any, args: Any = (), kwargs: Any = None, target: Any = None) -> Any:
+        return kernel.warmup(*args, **dict(kwargs or {}), grid=(1,))
+
+    def run_filecheck_test(kernel: Any) -> None:
+        run_parser(kernel)
+
+    def filecheck_test(kernel: Any) -> Any:
+        def test() -> None:
+            run_filecheck_test(kernel)
+
+        test.__name__ = kernel.__name__
+        return test
+
+    module.__dict__.update(
+        run_parser=run_parser, run_filecheck_test=run_filecheck_test, filecheck_test=filecheck_test
+    )
+    return module
+
+
+class Recorder:
+    """A plugin that writes down what happens, and leaves out what has been run."""
+
+    def __init__(self, out: Path, every: int) -> None:
+        self.out = out
+        self.every = every
+        self.done = set(read(out))
+        self.text: dict[str, str] = {}
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        seen: collections.Counter[str] = collections.Counter()
+        keep = []
+        for item in items:
+            function = item.nodeid.split("[")[0]
+            index = seen[function]
+            seen[function] += 1
+            if index % self.every == 0 and item.nodeid not in self.done:
+                keep.append(item)
+                self.text[item.nodeid] = source_of(item)
+        items[:] = keep
+
+    def pytest_collectreport(self, report: Any) -> None:
+        if report.failed:
+            self.record(report.nodeid + "::import", "failed", str(report.longrepr))
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        append(self.out, {"id": nodeid, "outcome": "started"})
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.when == "teardown" and report.passed:
+            return
+        if report.when == "setup" and report.passed:
+            return
+        if report.skipped:
+            reason = getattr(report, "wasxfail", "") or str(report.longrepr[2])
+            why = "expected to fail" if hasattr(report, "wasxfail") else "skipped by the test"
+            self.record(report.nodeid, "not applicable", f"{why}: {reason}"[:160])
+        elif report.passed:
+            self.record(report.nodeid, "passed", "")
+        else:
+            self.record(report.nodeid, *judge(self.text.get(report.nodeid, ""), report))
+
+    def record(self, nodeid: str, outcome: str, error: str) -> None:
+        append(self.out, {"id": nodeid, "outcome": outcome, "error": error[-TAIL:]})
+
+
+def source_of(item: Any) -> str:
+    """The text of a test, with that of the kernels and helpers of its file that it names."""
+    try:
+        text = inspect.getsource(item.function)
+    except (OSError, TypeError):
+        return ""
+    for name in set(re.findall(r"\w+", text)):
+        helper = getattr(item.module, name, None)
+        helper = getattr(helper, "fn", helper)
+        if isinstance(helper, types.FunctionType) and helper.__module__ == item.module.__name__:
+            text += inspect.getsource(helper)
+    return text
+
+
+def judge(text: str, report: Any) -> tuple[str, str]:
+    """Whether a failure counts, and its reason."""
+    error = str(report.longrepr)
+    for rules, subject in ((TEXT_RULES, text), (ERROR_RULES, error)):
+        for pattern, why in rules:
+            if re.search(pattern, subject):
+                return "not applicable", why
+    return "failed", error
+
+
+if __name__ == "__main__":
+    sys.exit(main())
