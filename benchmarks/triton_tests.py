@@ -1,16 +1,16 @@
 """Runs a copy of Triton's own unit tests through `tegula.compat.triton`, and writes a table.
 
-    python benchmarks/triton_tests.py TREE FILE_OR_ID... [--every 10] [-k WORDS] [--out results.jsonl]
+    python benchmarks/triton_tests.py TREE TEST... [--every 10] [-k WORDS] [--out results.jsonl]
     python benchmarks/triton_tests.py --table results.jsonl
 
 TREE is the `python` folder of a checkout (`test/` and, for the tests' helpers, `triton/` in it);
-files are looked up below TREE/test/unit. Tests run one after another in a child process; a crash or
+TEST is a file below TREE/test/unit, or an id in it. Tests run one after another in a child process; a crash or
 a hang is that test's failure, and the run goes on behind it. The results are lines of JSON, so that
 an interrupted run continues where it stopped (`--fresh` starts over).
 
-A case does not apply if the tests skip it themselves, or if it fails and one of the rules below says
-that it is about one kind of hardware. The rules look at the test's text and at its error, never at
-its name.
+A case does not apply if the tests skip it themselves, or if it fails and one of the rules below
+says that it is about one kind of hardware. The rules look at the test's text and at its error,
+never at its name.
 """
 
 from __future__ import annotations
@@ -174,8 +174,7 @@ def child(options: argparse.Namespace) -> int:
     tree = Path(options.tree).resolve()
     provide_helpers(tree)
     name, _, case = options.tests[0].partition("::")
-    found = sorted((tree / "test" / "unit").rglob(name))
-    path = found[0] if found else Path(name)
+    path = find(tree / "test" / "unit", name)
     arguments = [f"{path}::{case}" if case else str(path), "--rootdir", str(tree), "-q",
                  "--device", options.device, "-p", "no:cacheprovider", "--tb=short",
                  "-p", "no:warnings"]  # fmt: skip
@@ -186,6 +185,18 @@ def child(options: argparse.Namespace) -> int:
     plugin = Recorder(Path(options.out), options.every)
     code = pytest.main(arguments, plugins=[plugin])
     return int(code)
+
+
+def find(unit: Path, name: str) -> Path:
+    """The file of that name: as a path, in the folders for the language and the runtime, or in any
+    other.
+    """
+    candidates = [Path(name), unit / name, unit / "language" / name, unit / "runtime" / name]
+    candidates += sorted(unit.rglob(Path(name).name))
+    for path in candidates:
+        if path.is_file():
+            return path
+    raise SystemExit(f"there is no {name} below {unit}")
 
 
 def provide_helpers(tree: Path) -> None:
@@ -258,9 +269,11 @@ class Recorder:
         if report.when == "setup" and report.passed:
             return
         if report.skipped:
-            reason = getattr(report, "wasxfail", "") or str(report.longrepr[2])
-            why = "expected to fail" if hasattr(report, "wasxfail") else "skipped by the test"
-            self.record(report.nodeid, "not applicable", f"{why}: {reason}"[:160])
+            if hasattr(report, "wasxfail"):
+                why = f"expected to fail by the test: {report.wasxfail}"
+            else:
+                why = f"skipped by the test: {report.longrepr[2]}"
+            self.record(report.nodeid, "not applicable", why[:160])
         elif report.passed:
             self.record(report.nodeid, "passed", "")
         else:
