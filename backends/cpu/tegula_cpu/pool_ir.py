@@ -96,7 +96,15 @@ plain:""",
     "aarch64": (
         "call void @llvm.aarch64.hint(i32 1)",
         "declare void @llvm.aarch64.hint(i32)",
-        "",
-        "",
+        """  %fpcr = call i64 @llvm.aarch64.get.fpcr()
+  %fpcr.plain = icmp eq i64 %fpcr, 0
+  br i1 %fpcr.plain, label %plain, label %special
+special:
+  call void @llvm.aarch64.set.fpcr(i64 0)
+  %n.special = call i64 @run_chunks(ptr %job, ptr %scratch, i64 %limit)
+  call void @llvm.aarch64.set.fpcr(i64 %fpcr)
+  ret i64 %n.special
+plain:""",
+        "declare i64 @llvm.aarch64.get.fpcr()\ndeclare void @llvm.aarch64.set.fpcr(i64)",
     ),
 }
