@@ -4,9 +4,9 @@
     python benchmarks/triton_tests.py --table results.jsonl
 
 TREE is the `python` folder of a checkout (`test/` and, for the tests' helpers, `triton/` in it);
-TEST is a file below TREE/test/unit, or an id in it. Tests run one after another in a child process; a crash or
-a hang is that test's failure, and the run goes on behind it. The results are lines of JSON, so that
-an interrupted run continues where it stopped (`--fresh` starts over).
+TEST is a file below TREE/test/unit, or an id in it. Tests run one after another in a child process;
+a crash or a hang is that test's failure, and the run goes on behind it. The results are lines of
+JSON, so that an interrupted run continues where it stopped (`--fresh` starts over).
 
 A case does not apply if the tests skip it themselves, or if it fails and one of the rules below
 says that it is about one kind of hardware. The rules look at the test's text and at its error,

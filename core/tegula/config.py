@@ -80,6 +80,7 @@ KNOBS: dict[str, Knob] = {
         Knob("dump", _text, None, "directory that receives the stages of every compilation"),
         Knob("only", _names, (), "kernel names that debug and dump are limited to"),
         Knob("print_after", _names, (), "passes after which the IR is printed"),
+        Knob("asserts", _flag, False, "keep device assertions in kernels that do not say debug="),
         Knob("verify", _flag, False, "verify the IR after every pass"),
         Knob("cache", _flag, True, "use the disk cache"),
         Knob("cache_dir", _text, None, "directory of the disk cache"),

@@ -102,7 +102,7 @@ class Calls(Expressions):
         if isinstance(function, dtype):
             raise LanguageError(
                 "a dtype is not called",
-                f"convert with x.to({function!r})".replace("tegula.language", "tl"),
+                f"convert with x.to({function.codegen_name})",
             )
         if isinstance(function, type):
             if issubclass(function, tuple):

@@ -14,6 +14,9 @@ from typing import Any, ClassVar, Final
 
 from tegula.ir import types as ir
 
+home = "tegula.language"
+"""The module that `repr` of a dtype names: generated kernels are written with it."""
+
 # language name, short name, IR type
 _NAMES: Final = (
     ("int1", "int1", ir.i1),
@@ -239,13 +242,13 @@ class dtype:
         return str(self.ir)
 
     cache_key_part = mangle
-    codegen_name = property(lambda self: repr(self).replace("tegula.language.", "tl."))
+    codegen_name = property(lambda self: repr(self).replace(f"{home}.", "tl."))
 
     def __str__(self) -> str:
         return self.name
 
     def __repr__(self) -> str:
-        return f"tegula.language.{_LONG_NAMES[self.ir]}"
+        return f"{home}.{_LONG_NAMES[self.ir]}"
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         return from_ir, (self.ir,)
@@ -299,7 +302,7 @@ class pointer_type(dtype):
 
     def __repr__(self) -> str:
         const = ", const=True" if self.is_const() else ""
-        return f"tegula.language.pointer_type({self.element_ty!r}{const})"
+        return f"{home}.pointer_type({self.element_ty!r}{const})"
 
 
 class block_type(dtype):
@@ -348,7 +351,7 @@ class block_type(dtype):
         return f"<{list(self.shape)}, {self.scalar}>"
 
     def __repr__(self) -> str:
-        return f"tegula.language.block_type({self.scalar!r}, {list(self.shape)})"
+        return f"{home}.block_type({self.scalar!r}, {list(self.shape)})"
 
 
 class tensor_descriptor_type(dtype):
@@ -368,7 +371,7 @@ class tensor_descriptor_type(dtype):
         return f"tensor_descriptor<{self.block_type}>"
 
     def __repr__(self) -> str:
-        return f"tegula.language.tensor_descriptor_type({self.block_type!r})"
+        return f"{home}.tensor_descriptor_type({self.block_type!r})"
 
 
 _LONG_NAMES: dict[Any, str] = {t: long for long, _, t in _NAMES}
@@ -429,7 +432,7 @@ class _Void:
     """Type of a function that returns nothing."""
 
     def __repr__(self) -> str:
-        return "tegula.language.void"
+        return f"{home}.void"
 
 
 void: Final = _Void()
@@ -448,7 +451,7 @@ def parse_type(text: str) -> Any:
         )
         inner = inner.removeprefix("const ").removeprefix("k" if const else "").strip()
         return ir.Pointer(dtype(inner).ir, "global", const)
-    return dtype(text.removeprefix("tl.").removeprefix("tegula.language.")).ir
+    return dtype(text.rpartition(".")[2]).ir
 
 
 def type_of_annotation(annotation: Any) -> Any:

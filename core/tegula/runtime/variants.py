@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 Pairs = list[tuple[int, int, bool]]
 
 
+foreign_options: set[str] = set()
+"""Options of other projects' compilers, which launches may give where their programs are run."""
+
+
 @dataclass(slots=True)
 class Prepared:
     """What one launch needs, and what the dispatcher needs for the next one like it."""
@@ -88,8 +92,12 @@ class Variants:
         options = dict(given)
         if self.kernel.debug is not None:
             options.setdefault("debug", self.kernel.debug)
-        for name in options:
-            if name not in known:
+        if config.asserts:
+            options.setdefault("debug", True)
+        for name in [name for name in options if name not in known]:
+            if name in foreign_options:
+                del options[name]
+            else:
                 self._unknown(name, known, selection)
         # A parameter that has an option's name serves as both, if it was given by name.
         options.update({n: kwargs[n] for n in self.kernel._names & known if n in kwargs})

@@ -13,7 +13,7 @@ import os
 import sys
 
 from tegula.compat.triton.finder import AliasDistribution, AliasFinder
-from tegula.compat.triton.table import VERSION
+from tegula.compat.triton.table import FOREIGN_OPTIONS, VERSION
 
 __all__ = ["VERSION", "install", "installed", "uninstall"]
 
@@ -41,14 +41,23 @@ def install() -> None:
         )
     sys.meta_path.insert(0, _finder)
     from tegula.compat.triton import environment
+    from tegula.language import dtypes
+    from tegula.runtime import variants
 
     environment.adopt(os.environ)
+    variants.foreign_options |= FOREIGN_OPTIONS
+    dtypes.home = "triton.language"
 
 
 def uninstall() -> None:
     """Undo `install`; modules that programs have already imported stay what they are."""
     if not installed():
         return
+    from tegula.language import dtypes
+    from tegula.runtime import variants
+
     sys.meta_path.remove(_finder)
+    variants.foreign_options -= FOREIGN_OPTIONS
+    dtypes.home = "tegula.language"
     for name in [n for n in sys.modules if n == "triton" or n.startswith("triton.")]:
         del sys.modules[name]

@@ -28,11 +28,11 @@ def _constexpr_to_value(value: Any) -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("_aggregate", "aggregate"):
+    if name == "_aggregate":
         from tegula import language
 
         return language.aggregate  # type: ignore[attr-defined]
-    raise AttributeError(name)
+    raise AttributeError(f"module 'triton.language.core' has no attribute {name!r}")
 
 
-__all__ = ["_aggregate", "_constexpr_to_value", "_unwrap_if_constexpr", "get_int_dtype"]
+__all__ = ["_aggregate", "_constexpr_to_value", "_unwrap_if_constexpr", "get_int_dtype"]  # noqa: F822

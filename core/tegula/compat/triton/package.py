@@ -34,7 +34,7 @@ __all__ = [
     "OutOfResources",
     "TensorWrapper",
     "TritonError",
-    "aggregate",
+    "aggregate",  # noqa: F822
     "autotune",
     "cdiv",
     "compile",

@@ -7,6 +7,19 @@ from typing import Final
 VERSION: Final = "3.6.0"
 """The level of Triton that programs see: the last with block pointers. Newer names exist too."""
 
+FOREIGN_OPTIONS: Final = frozenset(
+    {
+        "allowed_dot_input_precisions", "arch", "backend_name", "clc", "cluster_dims",
+        "default_dot_input_precision", "deprecated_fp8_dot_operand_dtypes", "extern_libs",
+        "instrumentation_mode", "ir_override", "launch_cooperative_grid", "launch_pdl",
+        "max_num_imprecise_acc_default", "ptx_options", "ptx_version", "supported_fp8_dtypes",
+        "allow_flush_denorm", "kpack", "llvm_fn_attrs", "matrix_instr_nonkdim", "schedule_hint",
+        "waves_per_eu", "wgp_cu_mode", "grf_mode", "optimize_epilogue", "warp_size",
+        "generate_native_code",
+    }
+)  # fmt: skip
+"""Options of Triton's backends that launches may give, and that mean nothing here."""
+
 _HERE = "tegula.compat.triton."
 _LANGUAGE = (_HERE + "language", "tegula.language")
 _LIBDEVICE = (_HERE + "libdevice", "tegula.language.extra.libdevice")
