@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import hashlib
 import os
 import signal
 import threading
@@ -53,7 +54,7 @@ class Pool:
         names = ("tegula_cpu_launch", "tegula_cpu_print", "tegula_cpu_assert_fail",
                  "pool_init", "pool_forked", "pool_resize", "pool_last_arena", "state")  # fmt: skip
         host = targets.host()
-        data = compile_text(pool_text(host["family"], tuning))
+        data = cached_object(pool_text(host["family"], tuning))
         self._library, self.addresses = self.linker.link(data, names, {})
         self._on_print = _PRINT(print_records)  # referenced for ever: native code holds its address
         self._forked = ctypes.CFUNCTYPE(None)(self.addresses["pool_forked"])
@@ -85,7 +86,7 @@ class Pool:
     @cached_property
     def _soft_float(self) -> dict[str, int]:
         text = Path(__file__).with_name("soft_float.ll").read_text(encoding="utf-8")
-        self._soft_library, addresses = self.linker.link(compile_text(text), SOFT_FLOAT, {})
+        self._soft_library, addresses = self.linker.link(cached_object(text), SOFT_FLOAT, {})
         return addresses
 
     def resize(self, threads: int) -> None:
@@ -153,6 +154,21 @@ def compile_text(text: str) -> bytes:
     module.triple = targets.host()["triple"]
     module.data_layout = str(machine.target_data)
     data: bytes = machine.emit_object(module)
+    return data
+
+
+def cached_object(text: str) -> bytes:
+    """`compile_text`, kept in the disk cache: every process needs the pool."""
+    import llvmlite
+
+    from tegula.runtime import cache
+
+    parts = (text, targets.host().digest(), llvmlite.__version__)
+    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    data = cache.load(key)
+    if data is None:
+        data = compile_text(text)
+        cache.store(key, data)
     return data
 
 
