@@ -20,6 +20,8 @@ OF_NUMPY = {numpy_dtype(t): t for t in ir.DTYPES.values() if t is not ir.f8e4b15
 class Maker(Builder):
     """A builder with shorthands for tiles in memory."""
 
+    at_block = Builder.at
+
     def index(self, shape: tuple[int, ...], start: int = 0) -> Value:
         """Row-major positions as i32[shape]."""
         n = prod(shape)

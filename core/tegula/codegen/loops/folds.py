@@ -219,21 +219,55 @@ class Reduce(Fold):
 
     def _fold_lanes(self, ev: Evaluation, state: list[Val]) -> list[Val]:
         """Fold the lanes by the region: halving, or one by one where some lanes are empty."""
-        n, w = ev.n, ev.w
-        valid = min(n, ev.position.extent)
-        if valid == n:
-            half = n // 2
-            while half:
-                order = ", ".join(f"i32 {(i + half) % n}" for i in range(n))
-                turned = [w.pure(x.ty, f"shufflevector {x.ty} {{}}, {x.ty} poison, "
-                                       f"<{n} x i32> <{order}>", x) for x in state]
-                state = self.combined(ev, state, turned)
-                half //= 2
-            return [self._lane(ev, x, 0) for x in state]
-        out = [self._lane(ev, x, 0) for x in state]
+        valid = min(ev.n, ev.position.extent)
+        lanes, count = ev, ev.n
+        while valid == ev.n and count > 4:
+            count //= 2
+            state = self._halves(lanes, state, count)
+            lanes = self._narrower(ev, count)
+        columns = [self._spilled(lanes, x, min(valid, count)) for x in state]
+        out = [c[0] for c in columns]
         scalar = self.k.scalar_evaluation()
-        for i in range(1, valid):
-            out = self.combined(scalar, out, [self._lane(ev, x, i) for x in state])
+        for i in range(1, len(columns[0])):
+            out = self.combined(scalar, out, [c[i] for c in columns])
+        return out
+
+    def _narrower(self, ev: Evaluation, n: int) -> Evaluation:
+        """An evaluation with fewer lanes, for combining regions."""
+        narrow = Evaluation(self.k, n, n)
+        narrow.floor = ev.floor
+        return narrow
+
+    def _halves(self, ev: Evaluation, state: list[Val], half: int) -> list[Val]:
+        """Combine the lower half of the lanes with the upper one."""
+        w, parts = ev.w, []
+        for start in (0, half):
+            order = ", ".join(f"i32 {start + i}" for i in range(half))
+            parts.append([w.pure(
+                vector(half, x.ty.split(" x ")[1].rstrip(">")),
+                f"shufflevector {x.ty} {{}}, {x.ty} poison, <{half} x i32> <{order}>", x)
+                for x in state])
+        return self.combined(self._narrower(ev, half), parts[0], parts[1])
+
+    def _spilled(self, ev: Evaluation, x: Val, count: int) -> list[Val]:
+        """The first lanes as scalars, by way of memory.
+
+        LLVM 22 gets lanes of vector comparisons wrong that it takes out of AVX-512 registers.
+        """
+        w = ev.w
+        if ev.n == 1:
+            return [x]
+        if x.ty.endswith(" x i1>"):
+            return [self._lane(ev, x, i) for i in range(count)]
+        ty = x.ty.split(" x ")[1].rstrip(">")
+        spare = self.k.arena.take(64)
+        base = self.k.arena.address(spare)
+        w.do(f"store {x.ty} {x.text}, ptr {base.text}, align 64")
+        out = []
+        for i in range(count):
+            p = w.gep(ty, base, w.const(i, "i64"))
+            out.append(w.here(ty, f"load {ty}, ptr {p.text}, align 1"))
+        self.k.arena.give(spare, 64)
         return out
 
     @staticmethod

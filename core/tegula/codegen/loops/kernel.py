@@ -97,7 +97,8 @@ class KernelEmitter:
         self._parameters()
         self.block(self.function.body, {})
         self.w.scope.block.term = "ret void"
-        return Lowered(self._module(), self.arena.size,
+        spare = 4 * LINE if self.arena.size else 0  # vectors may be read past the last buffer
+        return Lowered(self._module(), self.arena.size + spare,
                        [(i, j, ok) for (i, j), ok in sorted(self.pairs.items())])
 
     def _parameters(self) -> None:
@@ -204,7 +205,7 @@ class KernelEmitter:
         plan = frame.plan
         if v.owner is not None and v.owner.name == "dot" and not self.matrix.fits(v.owner, sink):
             return False
-        if v in plan.layout:
+        if v in plan.layout or (v.owner is not None and v.owner.name == "while"):
             return False
         if old is None:
             return True
@@ -232,7 +233,7 @@ class KernelEmitter:
             return self._slot_time(plan, v)
         if op.name == "scan":
             return self._slot_time(plan, v)
-        if op.name in ("for", "while"):
+        if op.name == "for":
             inits = op.group("inits")
             place = [i for i, x in enumerate(inits) if x is old]
             if old in captured(op) or (place and place != [op.results.index(v)]):

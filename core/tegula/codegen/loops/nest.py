@@ -82,6 +82,10 @@ class Nest:
     def _lanes(self) -> int:
         widest = 1
         for item in self.slot.items:
+            if item.kind == "write":  # whole vectors are written: rows are padded for no more
+                widest = max(widest, size_of(self.k.destination(item).elem))
+            elif item.kind in ("reduce", "scan"):
+                widest = max([widest, *(size_of(elem_of(v.type)) for v in item.needs)])
             for v in item.needs:
                 widest = max(widest, self._width(v))
                 for leaf in self.k.exprs.leaves(v):
