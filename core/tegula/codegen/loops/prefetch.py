@@ -52,9 +52,17 @@ class Prefetch:
             return
         by = advance.operands[1].owner
         amounts = self._amounts.get(by.operands[0]) if by and by.name == "splat" else None
-        if amounts is None:
+        if amounts is None or not all(self._is_known(amount) for amount in amounts):
             return
         for amount in amounts:
             at = w.gep(mem_type(e), at, w.resize(k.scalar(amount), "i64", True))
         w.declare("llvm.prefetch.p0", "void (ptr, i32, i32, i32)")
         w.do(f"call void @llvm.prefetch.p0(ptr {at.text}, i32 {_READ}, i32 {_L2}, i32 {_DATA})")
+
+    def _is_known(self, v: Value) -> bool:
+        """Whether a scalar may be computed at this point without reading memory early."""
+        if v in self.k.env:
+            return True
+        op = v.owner
+        return op is not None and not op.opdef.effects and not op.regions and all(
+            self._is_known(o) for o in op.operands)
