@@ -6,11 +6,19 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tegula.plugin.registry import registry
 
 HERE = Path(__file__).parent
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """NaN and overflows are what the suite is about."""
+    with np.errstate(all="ignore"):
+        yield
 
 
 @pytest.fixture

@@ -11,9 +11,17 @@ from tegula.conformance.testing import Test, case_test
 
 def all_specs() -> Iterator[Spec]:
     """All cases."""
-    from tegula.conformance.cases import atomics, combining, control, elementwise, memory, shapes
+    from tegula.conformance.cases import (
+        atomics,
+        collect,
+        combining,
+        control,
+        elementwise,
+        memory,
+        shapes,
+    )
 
-    for module in (control, memory, elementwise, shapes, combining, atomics):
+    for module in (control, memory, elementwise, shapes, combining, collect, atomics):
         yield from module.specs()
 
 

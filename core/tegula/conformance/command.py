@@ -13,6 +13,13 @@ OK, FINDINGS, USAGE = 0, 1, 2
 
 def run_command(options: argparse.Namespace) -> int:
     """Entry of `tegula conformance`: 0 all well, 1 findings, 2 wrong usage or no device."""
+    import numpy as np
+
+    with np.errstate(all="ignore"):
+        return _chosen(options)
+
+
+def _chosen(options: argparse.Namespace) -> int:
     if options.merge:
         return _merge(options)
     if options.badge:

@@ -124,17 +124,21 @@ def _shift_right(a: int, b: int, bits: int) -> int:
     return a >> b if 0 <= b < bits else (-1 if a < 0 else 0)
 
 
+_WRAPPING = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
+"""What numpy computes modulo the width of a dtype, or without leaving it."""
+
 _INT = {
-    "add": lambda a, b, n: a + b,
-    "sub": lambda a, b, n: a - b,
-    "mul": lambda a, b, n: a * b,
     "div": lambda a, b, n: _divide(a, b),
     "rem": lambda a, b, n: 0 if b == 0 else a - _divide(a, b) * b,
-    "min": lambda a, b, n: min(a, b),
-    "max": lambda a, b, n: max(a, b),
-    "and": lambda a, b, n: a & b,
-    "or": lambda a, b, n: a | b,
-    "xor": lambda a, b, n: a ^ b,
     "shl": _shift_left,
     "shr": _shift_right,
     "mulhi": lambda a, b, n: (a * b) >> n,
@@ -154,6 +158,10 @@ _FLOAT = {
 
 def binary(name: str, t: DType, a: np.ndarray, b: np.ndarray, nan_rule: str = "ignore") -> Any:
     """Two-operand arithmetic of any dtype."""
+    if t.is_int and name in _WRAPPING:
+        with np.errstate(all="ignore"):
+            result = _WRAPPING[name](a, b)
+        return (result & 1 if t is i1 else result).astype(storage(t))
     if t.is_int:
         f = _INT[name]
         return wrap([f(x, y, t.bits) for x, y in zip(integers(a), integers(b))], t)

@@ -25,6 +25,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "broadcast": {"shape": (SIZE,)},
     "reshape": {"shape": (2, SIZE // 2)},
     "expand_dims": {"axis": 0},
+    "flip": {"axis": 0},
     "permute": {"dims": (0,)},
 }
 
@@ -171,6 +172,26 @@ def _dot(k: _Kernel, d: OpDef, t: DType, attrs: dict[str, Any]) -> None:
     k.keep(k.b.dot(a, b, c, **attrs))
 
 
+def _gather(k: _Kernel, d: OpDef, t: DType, attrs: dict[str, Any]) -> None:
+    k.keep(k.b.gather(k.tile(t), k.tile(i32), axis=0))
+
+
+def _sort(k: _Kernel, d: OpDef, t: DType, attrs: dict[str, Any]) -> None:
+    result = k.b.sort(k.tile(t), [], axis=0, **attrs)
+    k.keep(result[0] if isinstance(result, tuple) else result)
+
+
+def _histogram(k: _Kernel, d: OpDef, t: DType, attrs: dict[str, Any]) -> None:
+    k.keep(k.b.histogram(k.tile(t), k.tile(i1), bins=4))
+
+
+def _map(k: _Kernel, d: OpDef, t: DType, attrs: dict[str, Any]) -> None:
+    body = Block([t])
+    Builder(body).yield_(body.args)
+    result = k.b.create("map", [k.tile(t)], regions=[body])
+    k.keep(result[0] if isinstance(result, tuple) else result)
+
+
 def _for(k: _Kernel, d: OpDef, t: DType, attrs: dict[str, Any]) -> None:
     if t is i1 or not t.is_int:
         raise IRError("loops count in integers")
@@ -214,7 +235,8 @@ _SPECIAL: dict[str, Callable[[_Kernel, OpDef, DType, dict[str, Any]], None]] = {
     "cast": _cast, "bitcast": _bitcast, "addptr": _addptr, "load": _load, "store": _store,
     "atomic_rmw": _atomic_rmw, "atomic_cas": _atomic_cas, "make_descriptor": _descriptor,
     "desc_load": _descriptor, "desc_store": _descriptor, "reduce": _fold, "scan": _fold,
-    "dot": _dot, "for": _for, "while": _while, "if": _if, "print": _print, "assert": _truth,
+    "dot": _dot, "gather": _gather, "sort": _sort, "histogram": _histogram, "map": _map,
+    "for": _for, "while": _while, "if": _if, "print": _print, "assert": _truth,
     "assume": _truth,
 }  # fmt: skip
 
