@@ -111,21 +111,21 @@ def test_operand_that_is_overwritten_after_its_load() -> None:
 @tegula.jit
 def walked(a_ptr, b_ptr, steps_ptr, c_ptr, n, S: tl.constexpr, BK: tl.constexpr):
     i, k = tl.arange(0, S), tl.arange(0, BK)
-    a = a_ptr + i[:, None] * (4 * BK) + k[None, :]
-    b = tl.load(b_ptr + k[:, None] * S + i[None, :])
+    a = tl.load(a_ptr + i[:, None] * BK + k[None, :])
+    b = b_ptr + k[:, None] * S + i[None, :]
     acc = tl.zeros((S, S), dtype=tl.float32)
     for t in range(n):
-        acc = tl.dot(tl.load(a), b, acc)
+        acc = tl.dot(a, tl.load(b), acc)
         tl.store(steps_ptr + t, t + 1)
-        a += tl.load(steps_ptr + t) * BK
+        b += tl.load(steps_ptr + t) * (BK * S)
     tl.store(c_ptr + i[:, None] * S + i[None, :], acc)
 
 
 def test_step_that_is_stored_before_it_is_read() -> None:
     rng = np.random.default_rng(4)
-    a = rng.standard_normal((32, 4 * 64)).astype(np.float32)
-    b = rng.standard_normal((64, 32)).astype(np.float32)
+    a = rng.standard_normal((32, 64)).astype(np.float32)
+    b = rng.standard_normal((4 * 64, 32)).astype(np.float32)
     steps, out = np.full(3, 1000, np.int32), np.zeros((32, 32), np.float32)
     walked[(1,)](a, b, steps, out, 3, 32, 64)
-    want = sum(a[:, 64 * at : 64 * at + 64].astype(np.float64) @ b for at in (0, 1, 3))
+    want = sum(a.astype(np.float64) @ b[64 * at : 64 * at + 64] for at in (0, 1, 3))
     np.testing.assert_allclose(out, want, rtol=1e-5, atol=1e-4)
