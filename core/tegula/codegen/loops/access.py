@@ -182,6 +182,8 @@ def store(l: Lanes, ptr: Lane, value: Lane, mask: Lane | None, e: DType,
         if m is None:
             w.do(f"store {ty} {x.text}, ptr {p.text}, align 1")
             return
+        if _store_first_lanes(l, p, x, m, et):
+            return
         name = f"llvm.masked.store.{suffix(n, et)}.p0"
         w.declare(name, f"void ({ty}, ptr, <{n} x i1>)")
         w.do(f"call void @{name}({ty} {x.text}, ptr align 1 {p.text}, <{n} x i1> {m.text})")
@@ -192,6 +194,26 @@ def store(l: Lanes, ptr: Lane, value: Lane, mask: Lane | None, e: DType,
     w.declare(name, f"void ({ty}, <{n} x ptr>, <{n} x i1>)")
     w.do(f"call void @{name}({ty} {x.text}, <{n} x ptr> align 1 {pv.text}, "
          f"<{n} x i1> {full.text})")
+
+
+def _store_first_lanes(l: Lanes, p: Val, x: Val, m: Val, et: str) -> bool:
+    """Store the lanes of a constant mask, if those are the first 1, 2, 4, ... ones.
+
+    Besides being shorter this avoids what LLVM 22 makes of a truncated vector under a mask of one
+    lane on x86: a store of the untruncated element.
+    """
+    w, count = l.w, l.w.prefixes.get(m.text)
+    if count is None or count & (count - 1):
+        return False
+    if count == 1:
+        one = w.pure(et, f"extractelement {x.ty} {{}}, i64 0", x)
+        w.do(f"store {et} {one.text}, ptr {p.text}, align 1")
+        return True
+    order = ", ".join(f"i32 {i}" for i in range(count))
+    ty = vector(count, et)
+    part = w.pure(ty, f"shufflevector {x.ty} {{}}, {x.ty} poison, <{count} x i32> <{order}>", x)
+    w.do(f"store {ty} {part.text}, ptr {p.text}, align 1")
+    return True
 
 
 def _scalar_store(l: Lanes, ptr: Lane, value: Lane, mask: Lane | None, e: DType) -> None:

@@ -245,7 +245,25 @@ def _int_to_float(l: Lanes, x: Val, source: DType, to: DType) -> Val:
         return unary(l, verb, x, reg_type(to))
     if source.bits <= 16:
         return from_f32(l, unary(l, verb, x, "float"), to)
+    if source.bits == 64:
+        x = _jammed(l, x, source)
     return _float_to_float(l, unary(l, verb, x, "double"), f64, to, "rtne")
+
+
+def _jammed(l: Lanes, x: Val, source: DType) -> Val:
+    """A 64-bit integer that f64 holds exactly and that rounds to narrow floats as `x` does: the
+    lowest bits of a large one are folded into one."""
+    low = binary(l, "and", x, const_like(l, x, 0x7FF))
+    sticky = choose(l, compare(l, "icmp ne", low, const_like(l, x, 0)), const_like(l, x, 0x800),
+                    const_like(l, x, 0))
+    jammed = binary(l, "or", binary(l, "and", x, const_like(l, x, -0x800)), sticky)
+    limit = 1 << 53
+    if source.is_signed:
+        shifted = binary(l, "add", x, const_like(l, x, limit))
+        large = compare(l, "icmp ugt", shifted, const_like(l, x, 2 * limit))
+    else:
+        large = compare(l, "icmp ugt", x, const_like(l, x, limit))
+    return choose(l, large, jammed, x)
 
 
 def _float_to_float(l: Lanes, x: Val, source: DType, to: DType, rounding: str) -> Val:

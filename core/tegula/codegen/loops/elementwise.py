@@ -188,8 +188,6 @@ def _minmax(l: Lanes, op: Op, a: Val, b: Val) -> Val:
 def minmax(l: Lanes, name: str, propagate: bool, e: DType, a: Val, b: Val) -> Val:
     """min or max of numbers of dtype `e`."""
     if e.is_float:
-        if not propagate and x86.available(l.w.target):
-            return in_float(l, e, lambda t, x, y: x86.minmax(l, name, t, x, y), a, b)
         verb = (name + "imum") if propagate else (name + "num")
         return in_float(l, e, lambda t, x, y: intrinsic(l, verb, reg_type(t), x, y), a, b)
     if e.bits == 1:
@@ -238,11 +236,34 @@ def _mulhi_by_halves(l: Lanes, e: DType, a: Val, b: Val) -> Val:
 
 @rule("fma")
 def _fma(l: Lanes, op: Op, a: Val, b: Val, c: Val) -> Val:
-    return in_float(l, elem(op), lambda t, *xs: intrinsic(l, "fma", reg_type(t), *xs), a, b, c)
+    e = elem(op)
+    if e.bits < 32:
+        return _narrow_fma(l, e, a, b, c)
+    return intrinsic(l, "fma", reg_type(e), a, b, c)
+
+
+def _narrow_fma(l: Lanes, e: DType, a: Val, b: Val, c: Val) -> Val:
+    """a * b + c of narrow floats, rounded once: exact product, sum rounded to odd, both in f64."""
+    x, y, z = (unary(l, "fpext", to_f32(l, v, e), "double") for v in (a, b, c))
+    p = binary(l, "fmul", x, y)
+    total = binary(l, "fadd", p, z)
+    t = binary(l, "fsub", total, p)
+    error = binary(l, "fadd", binary(l, "fsub", p, binary(l, "fsub", total, t)),
+                   binary(l, "fsub", z, t))
+    bits = unary(l, "bitcast", total, "i64")
+    zero = float_const(l, 0.0, f64)
+    upward = binary(l, "xor", compare(l, "fcmp ogt", error, zero),
+                    compare(l, "fcmp olt", total, zero))
+    step = choose(l, upward, const_like(l, bits, 1), const_like(l, bits, -1))
+    even = compare(l, "icmp eq", binary(l, "and", bits, const_like(l, bits, 1)),
+                   const_like(l, bits, 0))
+    inexact = binary(l, "and", compare(l, "fcmp one", error, zero), even)
+    odd = choose(l, inexact, binary(l, "add", bits, step), bits)
+    return convert.cast(l, unary(l, "bitcast", odd, "double"), f64, e)
 
 
 _FCMP = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
-_PYTHON = {
+PREDICATES = {
     "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a, b: a < b,
     "le": lambda a, b: a <= b, "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b,
 }  # fmt: skip
@@ -260,7 +281,7 @@ def _cmp(l: Lanes, op: Op, a: Val, b: Val) -> Val:
         x, y = int(a.const), int(b.const)
         if not e.is_signed:
             x, y = x & mask, y & mask
-        return const_like(l, l.w.literal("", vector(l.n, "i1")), int(_PYTHON[pred](x, y)))
+        return const_like(l, l.w.literal("", vector(l.n, "i1")), int(PREDICATES[pred](x, y)))
     if pred not in ("eq", "ne"):
         is_signed = isinstance(e, DType) and e.is_signed
         pred = ("s" if is_signed else "u") + pred

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tegula.codegen.loops import access, rare
 from tegula.codegen.loops.buffers import Buffer
 from tegula.codegen.loops.convert import cast, compare
-from tegula.codegen.loops.elementwise import RULES
+from tegula.codegen.loops.elementwise import PREDICATES, RULES
 from tegula.codegen.loops.lanes import (
     Lane,
     Lanes,
@@ -394,6 +394,10 @@ class Evaluation(Lanes):
 
     # -- buffers
 
+        if name == "cmp":
+            known = self._constant_compare(op, xs)
+            if known is not None:
+                return known
     def pointer(self, b: Buffer, index: Index) -> Lane:
         """Where an element of a buffer is."""
         w = self.w
@@ -405,6 +409,26 @@ class Evaluation(Lanes):
                 base = w.gep(mem_type(b.elem), base, w.mul(i.val, w.const(stride, "i64")))
             elif isinstance(i, Lin):
                 base = w.gep(mem_type(b.elem), base, w.mul(i.base, w.const(stride, "i64")))
+    def _constant_compare(self, op: Op, xs: list[Lane]) -> Lane | None:
+        """A comparison whose lanes are all known, as at the end of a row."""
+        if self.position.iv is not None or self.n == 1:
+            return None
+        sides = []
+        for x in xs:
+            base = x.val if isinstance(x, Uni) else x.base if isinstance(x, Lin) else None
+            m = x.m if isinstance(x, Lin) else 0
+            if base is None or base.const is None or not isinstance(m, int):
+                return None
+            sides.append([int(base.const) + m * (self.position.off + i) for i in range(self.n)])
+        e = elem_of(op.operands[0].type)
+        if not isinstance(e, DType) or e.is_float or any(
+                not e.min_value <= v <= e.max_value for side in sides for v in side):
+            return None
+        lanes = [PREDICATES[op.attrs["pred"]](a, b) for a, b in zip(*sides)]
+        if all(lanes) or not any(lanes):
+            return Uni(self.w.const(int(lanes[0]), "i1"))
+        return Vec(self.mask(lanes))
+
                 step = i.m * stride if isinstance(i.m, int) else w.mul(
                     i.m, w.const(stride, "i64"))
                 m = self.add_steps(m, step, "i64")

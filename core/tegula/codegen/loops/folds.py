@@ -12,6 +12,7 @@ from __future__ import annotations
 from math import nan
 from typing import TYPE_CHECKING
 
+from tegula.codegen.loops import x86
 from tegula.codegen.loops.convert import binary, float_const, from_f32, intrinsic, to_f32
 from tegula.codegen.loops.elementwise import minmax
 from tegula.codegen.loops.evaluate import Evaluation, Index
@@ -40,6 +41,8 @@ def combine(l: Lanes, kind: str, e: DType, a: Val, b: Val) -> Val:
         return binary(l, ("f" if e.is_float else "") + kind, a, b)
     if kind in ("and", "or", "xor"):
         return binary(l, kind, a, b)
+    if kind in ("max", "min") and e.is_float and x86.available(l.w.target):
+        return x86.minmax(l, kind, e, a, b)  # no operand is a signalling NaN: see `sources`
     return minmax(l, kind[:3], kind.endswith("nan"), e, a, b)
 
 
@@ -122,7 +125,10 @@ class Fold(Handler):
         out = []
         for o, e, acc in zip(self.op.operands, self.elems, self.accs):
             x = ev.vec(ev.eval(o, index), e)
-            out.append(x if e is acc else to_f32(ev, x, e))  # type: ignore[arg-type]
+            x = x if e is acc else to_f32(ev, x, e)  # type: ignore[arg-type]
+            if self.kind in ("max", "min") and acc.is_float and x86.available(ev.w.target):
+                x = x86.minmax(ev, "max", acc, x, x)  # quiets a signalling NaN
+            out.append(x)
         return out
 
     def combined(self, ev: Evaluation, a: list[Val], b: list[Val]) -> list[Val]:

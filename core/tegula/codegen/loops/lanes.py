@@ -257,7 +257,14 @@ class Lanes:
         """Constant i1 vector whose first `count` lanes are set."""
         if self.n == 1:
             return self.w.const(1 if count else 0, "i1")
-        bits = ", ".join(f"i1 {'true' if i < count else 'false'}" for i in range(self.n))
+        return self.mask([i < count for i in range(self.n)])
+
+    def mask(self, lanes: list[bool]) -> Val:
+        """Constant i1 vector."""
+        bits = ", ".join(f"i1 {'true' if on else 'false'}" for on in lanes)
+        count = sum(lanes)
+        if all(lanes[:count]):
+            self.w.prefixes[f"<{bits}>"] = count
         return self.w.literal(f"<{bits}>", vector(self.n, "i1"))
 
     # -- linear arithmetic; None where the result is not linear
