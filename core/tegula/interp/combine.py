@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tegula.ir.core import Block, Op
+from tegula.ir.types import elem_of, numpy_dtype
 
 from .interpreter import BlockPlan, Env, FunctionPlan, Planner
 
@@ -120,3 +121,22 @@ def scanner(plan: FunctionPlan, op: Op) -> Callable[[Env, Arrays], Arrays]:
         return values
 
     return scan
+
+
+def mapper(plan: FunctionPlan, op: Op) -> Callable[[Env, Arrays], Arrays]:
+    """Apply the region of a `map` to every element."""
+    region: BlockPlan = plan.block(op.regions[0])
+    types = [numpy_dtype(elem_of(r.type)) for r in op.results]  # type: ignore[arg-type]
+
+    def whole(env: Env, values: Arrays) -> Arrays:
+        shape = values[0].shape
+        return [np.broadcast_to(r, shape) for r in region.enter(env, values)]
+
+    def by_element(env: Env, values: Arrays) -> Arrays:
+        outs = [np.empty(values[0].shape, t) for t in types]
+        for index in np.ndindex(values[0].shape):
+            for out, value in zip(outs, region.enter(env, [v[index] for v in values])):
+                out[index] = value
+        return outs
+
+    return whole if vectorisable(op.regions[0], plan.planner) else by_element

@@ -301,6 +301,19 @@ def _scan(plan: FunctionPlan, op: Op) -> Step:
     return run
 
 
+def _map(plan: FunctionPlan, op: Op) -> Step:
+    sources = [plan.slot(v) for v in op.operands]
+    outs = [plan.slot(r) for r in op.results]
+    apply = combine.mapper(plan, op)
+
+    def run(env: Env) -> None:
+        results = apply(env, [np.asarray(env[s]) for s in sources])
+        for slot, value in zip(outs, results):
+            env[slot] = value
+
+    return run
+
+
 # -- debugging
 
 
@@ -374,6 +387,7 @@ HANDLERS: dict[str, Handler] = {
     "desc_store": _desc_store,
     "reduce": _reduce,
     "scan": _scan,
+    "map": _map,
     "print": _print,
     "assert": _assert,
     "assume": _assume,

@@ -91,7 +91,7 @@ class Builder:
         return out
 
 
-_ALWAYS_TUPLE = frozenset({"for", "while", "if", "reduce", "scan", "call"})
+_ALWAYS_TUPLE = frozenset({"for", "while", "if", "reduce", "scan", "call", "sort", "map"})
 
 
 @cache

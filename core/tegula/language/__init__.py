@@ -19,6 +19,16 @@ from .atomic import (
 )
 from .block_pointer import advance, make_block_ptr
 from .builtin import constexpr_function
+from .collect import (
+    argsort,
+    bitonic_merge,
+    flip,
+    gather,
+    histogram,
+    map_elementwise,
+    sort,
+    topk,
+)
 from .creation import arange, cast, full, num_programs, program_id, to_tensor, zeros, zeros_like
 from .debug import (
     assume,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from . import atomic, creation, elementwise, memory, reduction, shape, standard
+from . import atomic, collect, creation, elementwise, memory, reduction, shape, standard
 
 TENSOR_METHODS: Final[dict[str, Any]] = {
     **{
@@ -15,6 +15,7 @@ TENSOR_METHODS: Final[dict[str, Any]] = {
                 "atomic_add atomic_and atomic_cas atomic_max atomic_min atomic_or atomic_xchg "
                 "atomic_xor",
             ),
+            (collect, "argsort flip gather histogram sort topk"),
             (creation, "cast"),
             (
                 elementwise,

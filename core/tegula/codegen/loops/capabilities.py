@@ -5,7 +5,8 @@ from __future__ import annotations
 from tegula.codegen.loops.elementwise import RULES
 
 STRUCTURAL = frozenset(
-    "constant arange splat broadcast expand_dims reshape permute cat join split load store "
+    "constant arange splat broadcast expand_dims reshape permute cat join split flip gather "
+    "sort histogram map load store "
     "atomic_rmw atomic_cas make_descriptor desc_load desc_store reduce scan dot for while if "
     "yield condition return program_id num_programs print assert assume hint".split()
 )

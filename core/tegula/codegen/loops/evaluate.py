@@ -22,6 +22,7 @@ from tegula.codegen.loops.lanes import (
     Vec,
     mem_type,
     reg_type,
+    suffix,
 )
 from tegula.codegen.loops.text import Scope, Val
 from tegula.ir.core import Block, Op, Value
@@ -188,6 +189,10 @@ class Evaluation(Lanes):
             return [(op.operands[0], index)]
         if name in ("splat", "broadcast", "expand_dims", "permute", "reshape"):
             return [(op.operands[0], self.moved(op, index))]
+        if name == "flip":
+            return [(op.operands[0], self._flipped(op, index))]
+        if name == "gather":  # the element itself is looked up once its place is known
+            return [(op.operands[1], index)]
         if name == "split":
             which = self.k.index_const(op.results.index(v))
             return [(op.operands[0], (*index, which))]
@@ -199,6 +204,36 @@ class Evaluation(Lanes):
         if name == "assume":
             return []
         raise Unsupported(op, f"no rule to lower '{name}' in an expression")
+
+    def _flipped(self, op: Op, index: Index) -> Index:
+        """The index counted from the other end of the axis."""
+        axis = op.attrs["axis"]
+        key = ("flip", shape_of(op.results[0].type)[axis], index[axis])
+        known = self.k.reshapes.get(key)
+        if known is None:
+            last = self.k.index_const(shape_of(op.results[0].type)[axis] - 1)
+            back = self._arith("mul", index[axis], self.k.index_const(-1))
+            known = self.k.reshapes[key] = (self._arith("add", back, last),)
+        return (*index[:axis], *known, *index[axis + 1 :])
+
+    def _picked(self, op: Op, index: Index, place: Lane) -> Lane:
+        """The element that a gather takes: its place is limited to the axis."""
+        from tegula.ir.types import i64
+
+        axis, source = op.attrs["axis"], op.operands[0]
+        last = shape_of(source.type)[axis] - 1
+        e = dtype_of(op.operands[1])
+        lanes = self.k.scalar_lanes if isinstance(place, Uni) else self
+        x = place.val if isinstance(place, Uni) else self.vec(place, e)
+        wide = cast(lanes, x, e, i64)
+        limit = lanes.splat(self.w.const(last, "i64"))
+        ty = suffix(lanes.n, "i64")
+        if e.is_signed:
+            zero = lanes.splat(self.w.const(0, "i64"))
+            wide = self.w.call(f"llvm.smax.{ty}", wide.ty, wide, zero)
+        at = self.w.call(f"llvm.umin.{ty}", wide.ty, wide, limit)
+        moved: Lane = Uni(at) if isinstance(place, Uni) else Vec(at)
+        return self.eval(source, (*index[:axis], moved, *index[axis + 1 :]))
 
     def moved(self, op: Op, index: Index) -> Index:
         """The index of an op's operand that holds the element at `index` of its result."""
@@ -315,6 +350,9 @@ class Evaluation(Lanes):
         if name == "load":
             self.remember_here(v, index, self._load(op, xs))
             return
+        if name == "gather":
+            self.remember_here(v, index, self._picked(op, index, xs[0]))
+            return
         if name == "join" and len(xs) == 2:
             last = index[-1]
             first = self._arith_compare(last)
@@ -360,6 +398,10 @@ class Evaluation(Lanes):
                 return short
         if all(isinstance(x, Uni) for x in xs):
             return Uni(rule(self.k.scalar_lanes, op, *[x.val for x in xs]))
+        if name == "cmp":
+            known = self._constant_compare(op, xs)
+            if known is not None:
+                return known
         if any(isinstance(x, Lin) for x in xs):
             to: Any = types[1] if name == "addptr" else elem_of(v.type)
             if name == "rem" and self.wraps is not None and v in self.wraps:
@@ -370,6 +412,26 @@ class Evaluation(Lanes):
             if lane is not None:
                 return lane
         return Vec(rule(self, op, *[self.vec(x, t) for x, t in zip(xs, types)]))
+
+    def _constant_compare(self, op: Op, xs: list[Lane]) -> Lane | None:
+        """A comparison whose lanes are all known, as at the end of a row."""
+        if self.position.iv is not None or self.n == 1:
+            return None
+        sides = []
+        for x in xs:
+            base = x.val if isinstance(x, Uni) else x.base if isinstance(x, Lin) else None
+            m = x.m if isinstance(x, Lin) else 0
+            if base is None or base.const is None or not isinstance(m, int):
+                return None
+            sides.append([int(base.const) + m * (self.position.off + i) for i in range(self.n)])
+        e = elem_of(op.operands[0].type)
+        if not isinstance(e, DType) or e.is_float or any(
+                not e.min_value <= v <= e.max_value for side in sides for v in side):
+            return None
+        lanes = [PREDICATES[op.attrs["pred"]](a, b) for a, b in zip(*sides)]
+        if all(lanes) or not any(lanes):
+            return Uni(self.w.const(int(lanes[0]), "i1"))
+        return Vec(self.mask(lanes))
 
     @staticmethod
     def _logic(name: str, xs: list[Lane]) -> Lane | None:
@@ -394,10 +456,6 @@ class Evaluation(Lanes):
 
     # -- buffers
 
-        if name == "cmp":
-            known = self._constant_compare(op, xs)
-            if known is not None:
-                return known
     def pointer(self, b: Buffer, index: Index) -> Lane:
         """Where an element of a buffer is."""
         w = self.w
@@ -409,26 +467,6 @@ class Evaluation(Lanes):
                 base = w.gep(mem_type(b.elem), base, w.mul(i.val, w.const(stride, "i64")))
             elif isinstance(i, Lin):
                 base = w.gep(mem_type(b.elem), base, w.mul(i.base, w.const(stride, "i64")))
-    def _constant_compare(self, op: Op, xs: list[Lane]) -> Lane | None:
-        """A comparison whose lanes are all known, as at the end of a row."""
-        if self.position.iv is not None or self.n == 1:
-            return None
-        sides = []
-        for x in xs:
-            base = x.val if isinstance(x, Uni) else x.base if isinstance(x, Lin) else None
-            m = x.m if isinstance(x, Lin) else 0
-            if base is None or base.const is None or not isinstance(m, int):
-                return None
-            sides.append([int(base.const) + m * (self.position.off + i) for i in range(self.n)])
-        e = elem_of(op.operands[0].type)
-        if not isinstance(e, DType) or e.is_float or any(
-                not e.min_value <= v <= e.max_value for side in sides for v in side):
-            return None
-        lanes = [PREDICATES[op.attrs["pred"]](a, b) for a, b in zip(*sides)]
-        if all(lanes) or not any(lanes):
-            return Uni(self.w.const(int(lanes[0]), "i1"))
-        return Vec(self.mask(lanes))
-
                 step = i.m * stride if isinstance(i.m, int) else w.mul(
                     i.m, w.const(stride, "i64"))
                 m = self.add_steps(m, step, "i64")

@@ -16,12 +16,13 @@ Stride = int | str | None
 """Distance of neighbours along a dimension: a constant, RUNTIME, or None where there is none."""
 
 MOVES = frozenset(
-    {"splat", "broadcast", "expand_dims", "reshape", "permute", "join", "split", "hint"}
+    {"splat", "broadcast", "expand_dims", "reshape", "permute", "join", "split", "hint", "flip",
+     "gather"}
 )
 """Ops that move elements and compute nothing."""
 
 NODES = frozenset({"load", "reduce", "scan", "dot", "cat", "atomic_rmw", "atomic_cas", "for",
-                   "while", "if"})  # fmt: skip
+                   "while", "if", "sort", "histogram", "map"})  # fmt: skip
 """Ops that an expression does not reach through (a load it does, as a leaf that is evaluated)."""
 
 _COST = {
@@ -202,6 +203,9 @@ class Exprs:
             return self.stride(op.operands[0], dim if dim < axis else dim - 1)
         if name == "permute":
             return self.stride(op.operands[0], op.attrs["dims"][dim])
+        if name == "flip":
+            inner = self.stride(op.operands[0], dim)
+            return _times(inner, -1) if dim == op.attrs["axis"] else inner
         if name == "reshape":
             return self._reshape_stride(op, dim)
         if name == "load":

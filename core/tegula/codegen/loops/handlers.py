@@ -151,6 +151,48 @@ class Atomic(Handler):
         return []
 
 
+class Histogram(Handler):
+    """Counts one element."""
+
+    parallel = False
+
+    def step(self, ev: Evaluation, index: Index, state: list[Val]) -> list[Val]:
+        op, w = self.item.op, ev.w
+        assert op is not None
+        e = elem_of(op.operands[0].type)
+        x = ev.vec(ev.eval(op.operands[0], index), e)
+        place = w.resize(x, "i64", e.is_signed)  # type: ignore[union-attr]
+        counted = w.icmp("ult", place, w.const(op.attrs["bins"], "i64"))
+        mask = op.operand("mask")
+        if mask is not None:
+            wanted = ev.vec(ev.eval(mask, index), i1)
+            counted = w.pure("i1", "and i1 {}, {}", counted, wanted)
+        branch = w.begin_if(counted)
+        p = w.gep("i32", self.k.homes[op.results[0]].base, place)
+        old = w.here("i32", f"load i32, ptr {p.text}, align 4")
+        new = w.here("i32", f"add i32 {old.text}, 1")
+        w.do(f"store i32 {new.text}, ptr {p.text}, align 4")
+        w.end_if(branch)
+        return []
+
+
+class MapElement(Handler):
+    """Runs the region of a `map` on one element."""
+
+    parallel = False
+
+    def step(self, ev: Evaluation, index: Index, state: list[Val]) -> list[Val]:
+        op = self.item.op
+        assert op is not None
+        (body,) = op.regions
+        for arg, o in zip(body.args, op.operands):
+            self.k.env[arg] = ev.vec(ev.eval(o, index), elem_of(o.type))
+        for r, x in zip(op.results, self.k.block(body, {})):
+            assert x is not None
+            ev.write(self.k.homes[r], index, Vec(x), elem_of(r.type))
+        return []
+
+
 class Print(Handler):
     """Output of the elements of one shape."""
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tegula.codegen.loops import access, atomics, output
-from tegula.codegen.loops.buffers import Arena, Buffer, strides_for
+from tegula.codegen.loops import access, atomics, collect, output
+from tegula.codegen.loops.buffers import LINE, Arena, Buffer, strides_for
 from tegula.codegen.loops.control import Control
 from tegula.codegen.loops.evaluate import Evaluation, Index, Unsupported
 from tegula.codegen.loops.exprs import Exprs, is_tile
@@ -386,6 +386,8 @@ class KernelEmitter:
         name = op.name
         if name == "dot":
             self.matrix.dot(self.frames[-1], op)
+        elif name in collect.STEPS:
+            collect.STEPS[name](self, self.frames[-1], op)
         elif name in ("for", "while", "if"):
             getattr(self.control, name + "_")(self.frames[-1], op, slot)
         elif name in ("load", "store", "atomic_rmw", "atomic_cas"):
