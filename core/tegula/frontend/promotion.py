@@ -81,8 +81,8 @@ def promote(a: DType, b: DType, division: bool = False) -> DType:
         )
     if division and a.is_signed != b.is_signed:
         raise LanguageError(
-            f"cannot use /, // or % with {name_of(a)} and {name_of(b)}: one is signed, the other "
-            "is not",
+            f"Cannot use /, // or % with {name_of(a)} and {name_of(b)} because they have "
+            "different signedness",
             "cast both to one signedness, for example x.to(tl.int64)",
         )
     return promote_integers(a, b)

@@ -15,7 +15,7 @@ from tegula.ir.builder import Builder, make_op
 from tegula.ir.core import Value
 from tegula.ir.ops import OPS
 from tegula.ir.types import DType, Pointer, Tile, f32, i1, i8, i16, i32, i64, numpy_dtype
-from tegula.language.dtypes import dtype
+from tegula.language.dtypes import dtype, from_ir
 from tegula.language.values import as_constant, describe, is_number, tensor, tensor_descriptor
 
 from .diagnostics import LanguageError
@@ -322,8 +322,12 @@ class Semantic:
         for x in (a, b):
             t = self.numbers(x, symbol)
             if (t is not None and not t.is_int) or isinstance(x, float):
+                shown = " and ".join(
+                    str(from_ir(v.ir_elem)) if isinstance(v, tensor) else repr(v) for v in (a, b)
+                )
                 raise LanguageError(
-                    f"`{symbol}` takes integers and booleans, not {describe(x)}",
+                    f"`{symbol}` has invalid operands of type {shown}: {describe(x)} is neither "
+                    "an integer nor a boolean",
                     "reinterpret the bits with x.to(tl.int32, bitcast=True) if that is meant",
                 )
         return self.arithmetic(op, symbol, a, b)

@@ -211,7 +211,7 @@ def subscript(s: Semantic, x: tensor, index: Sequence[Any]) -> tensor:
     for i in keeps:
         if i != slice(None):
             raise LanguageError(
-                "a tensor takes only `:`, `None` and `...` as subscripts",
+                "unsupported tensor index: a tensor takes only `:`, `None` and `...` as subscripts",
                 "to pick elements, load them through their own pointers, or mask and reduce: "
                 "tl.sum(tl.where(i == k, x, 0))",
             )

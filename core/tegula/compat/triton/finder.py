@@ -38,7 +38,7 @@ class AliasFinder(MetaPathFinder, Loader):
         if len(sources) == 1 and not any(n.startswith(name + ".") for n in MODULES):
             sys.modules[name] = importlib.import_module(sources[0])
             return
-        alias = Alias(name, sources)
+        alias = Alias(module, sources)
         module.__dict__.update(
             __doc__=f"`{name}`, as Tegula offers it.",
             __file__=__file__,
@@ -58,8 +58,9 @@ class AliasFinder(MetaPathFinder, Loader):
 class Alias:
     """Attributes of one module of the alias: those of its sources, in order, and modules below."""
 
-    def __init__(self, name: str, sources: Sequence[str]) -> None:
-        self.name = name
+    def __init__(self, module: ModuleType, sources: Sequence[str]) -> None:
+        self.module = module
+        self.name = module.__name__
         self.sources = sources
 
     def get(self, attribute: str) -> Any:
@@ -72,7 +73,7 @@ class Alias:
                 module = importlib.import_module(source)
                 if attribute in _public(module) or attribute in module.__dict__:
                     value = getattr(module, attribute)
-                    setattr(sys.modules[self.name], attribute, value)
+                    setattr(self.module, attribute, value)
                     return value
         raise AttributeError(
             f"module {self.name!r} has no attribute {attribute!r}, as Tegula offers it"

@@ -57,7 +57,6 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "triton.testing": (_HERE + "testing", "tegula.testing"),
     "triton.tools": (_HERE + "tools",),
     "triton.tools.tensor_descriptor": (_HERE + "tensor_descriptor",),
-    "triton.tools.mxfp": (_HERE + "mxfp",),
     "triton.backends": (_HERE + "backends",),
     "triton.backends.compiler": (_HERE + "compiler",),
     "triton.backends.driver": (_HERE + "driver",),
