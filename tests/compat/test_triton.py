@@ -17,6 +17,7 @@ import pytest
 
 import tegula
 from tegula.compat.triton import install, installed, uninstall
+from tegula.compat.triton.table import MODULES
 
 torch = pytest.importorskip("torch")
 
@@ -228,7 +229,7 @@ def test_kinds_of_arguments() -> None:
             value += 1
         if flag:
             value += t[0] + t[1][0]
-        tl.static_assert(D == tl.float32)
+        tl.static_assert(D.is_fp32())
         tl.store(y, other(value))
 
     y = torch.zeros(1)
@@ -260,7 +261,8 @@ def test_descriptors_whose_block_a_config_sets() -> None:
 
 
 def test_builtins_under_other_names_and_by_version() -> None:
-    name = "maximum" if tuple(map(int, triton.__version__.split("."))) >= (3, 0, 0) else "max"
+    major, minor = map(int, triton.__version__.split(".")[:2])
+    name = "maximum" if (major, minor) >= (3, 0) else "max"
     chosen = getattr(tl, name)
 
     @triton.jit

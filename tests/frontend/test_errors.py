@@ -364,7 +364,7 @@ def float_floordiv(out, n):
     y = (n * 1.5) // 2  # !
 
 
-@rejects("one is signed, the other is not", "one signedness")
+@rejects("different signedness", "one signedness")
 def mixed_signs(out, n):
     y = n // n.to(tl.uint32)  # !
 
