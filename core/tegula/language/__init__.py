@@ -115,6 +115,7 @@ from .random import (
     uint_to_uniform_float,
 )
 from .reduction import associative_scan, dot, reduce
+from .scaled import dot_scaled
 from .shape import (
     broadcast,
     broadcast_to,

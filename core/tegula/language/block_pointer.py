@@ -64,9 +64,7 @@ def advance(s: Semantic, base: block_pointer, offsets: Sequence[Any]) -> block_p
         )
     steps = integers(s, offsets if isinstance(offsets, tuple) else (offsets,), "advance: offsets")
     if len(steps) != len(base.offsets):
-        raise LanguageError(
-            f"advance: {len(base.offsets)} offsets are needed, got {len(steps)}"
-        )
+        raise LanguageError(f"advance: {len(base.offsets)} offsets are needed, got {len(steps)}")
     moved = [
         s.emit("add", old.handle, s.cast(step, i32).handle)
         for old, step in zip(base.offsets, steps, strict=True)
@@ -84,9 +82,7 @@ def load_block(s: Semantic, p: block_pointer, boundary_check: Any, padding_optio
     """Read a block; outside of the tensor, checked dimensions are padded."""
     padding = s.choice(padding_option, ("zero", "nan"), "load: padding_option")
     if padding == "nan" and not p.elem.is_float:
-        raise LanguageError(
-            f"load: {name_of(p.elem)} has no NaN", 'use padding_option="zero"'
-        )
+        raise LanguageError(f"load: {name_of(p.elem)} has no NaN", 'use padding_option="zero"')
     pointers, mask = place_window(
         s, p.base, p.shape, p.strides, p.offsets, p.block_shape,
         _checked(s, p, boundary_check, "load"),

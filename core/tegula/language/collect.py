@@ -216,9 +216,7 @@ def map_elementwise(s: Semantic, scalar_fn: Static, *args: Any, pack: int = 1) -
                 f"map_elementwise: the function returns {len(results)} values, which is no "
                 f"multiple of pack={pack}"
             )
-        results = [
-            _packed(s, results[i : i + pack], shape) for i in range(0, len(results), pack)
-        ]
+        results = [_packed(s, results[i : i + pack], shape) for i in range(0, len(results), pack)]
         single = len(results) == 1
     return results[0] if single else tuple(results)
 

@@ -247,4 +247,3 @@ DESCRIPTOR_METHODS = {
     "atomic_or": _declare("or", "Bitwise or with the tensor, each element as one step."),
     "atomic_xor": _declare("xor", "Bitwise exclusive or, each element as one step."),
 }
-
