@@ -46,6 +46,9 @@ class Builtin:
         return places, rest, frozenset(n for n in names if texts.get(n) in STATIC)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        semantic = kwargs.pop("_semantic", None)  # from a function that emits device code itself
+        if semantic is not None:
+            return self.emit(semantic, *args, **kwargs)
         raise HostCallError(
             f"`tl.{self.__name__}` emits device code; it is called inside of a @tegula.jit function"
         )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
+from tegula.language.builtin import Builtin
 from tegula.language.dtypes import dtype, from_ir
 from tegula.language.values import constexpr
 
@@ -17,6 +19,21 @@ def get_int_dtype(bitwidth: int, signed: bool) -> dtype:
         raise ValueError(f"Unsupported bitwidth {bitwidth} and signedness {signed}")
     found: dtype = from_ir(kind)
     return found
+
+
+def builtin(fn: Any) -> Builtin:
+    """Make a function of the language out of one that takes the compilation's state as `_semantic`,
+    which it hands on to the functions of the language that it calls.
+    """
+
+    @functools.wraps(fn)
+    def emit(semantic: Any, *args: Any, **kwargs: Any) -> Any:
+        return fn(*args, **kwargs, _semantic=semantic)
+
+    return Builtin(emit)
+
+
+extern = builtin
 
 
 def _unwrap_if_constexpr(value: Any) -> Any:
@@ -35,4 +52,11 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'triton.language.core' has no attribute {name!r}")
 
 
-__all__ = ["_aggregate", "_constexpr_to_value", "_unwrap_if_constexpr", "get_int_dtype"]  # noqa: F822
+__all__ = [
+    "_constexpr_to_value",
+    "_unwrap_if_constexpr",
+    "builtin",
+    "extern",
+    "get_int_dtype",
+]
+__all__ += ["_aggregate"]  # what `__getattr__` finds

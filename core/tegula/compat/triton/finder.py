@@ -71,7 +71,8 @@ class Alias:
         if not attribute.startswith("__"):
             for source in self.sources:
                 module = importlib.import_module(source)
-                if attribute in _public(module) or attribute in module.__dict__:
+                private = attribute.startswith("_") and attribute in module.__dict__
+                if private or attribute in _public(module):
                     value = getattr(module, attribute)
                     setattr(self.module, attribute, value)
                     return value
