@@ -59,4 +59,4 @@ __all__ = [
     "extern",
     "get_int_dtype",
 ]
-__all__ += ["_aggregate"]  # what `__getattr__` finds
+__all__ += ["_aggregate"]  # noqa: F822 - `__getattr__` finds it
