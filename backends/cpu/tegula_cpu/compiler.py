@@ -27,9 +27,8 @@ if TYPE_CHECKING:
 
 OPT_LEVEL = 2
 DTYPES = frozenset(
-    "i1 i8 i16 i32 i64 u8 u16 u32 u64 f8e5 f8e5b16 f8e4nv f8e4b8 f16 bf16 f32 f64".split()
+    "i1 i8 i16 i32 i64 u8 u16 u32 u64 f8e5 f8e5b16 f8e4nv f8e4b8 f8e4b15 f16 bf16 f32 f64".split()
 )
-"""Every dtype but f8e4b15, for which numpy has no meaning."""
 
 _LOCK = threading.RLock()
 """LLVM's global context serves one thread at a time."""

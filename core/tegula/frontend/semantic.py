@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tegula.ir.builder import Builder, make_op
 from tegula.ir.core import Value
 from tegula.ir.ops import OPS
-from tegula.ir.types import DType, Pointer, Tile, f32, i1, i8, i16, i32, i64, numpy_dtype
+from tegula.ir.types import DType, Pointer, Tile, f8e4b15, f32, i1, i8, i16, i32, i64, numpy_dtype
 from tegula.language.dtypes import dtype, from_ir
 from tegula.language.values import as_constant, describe, is_number, tensor, tensor_descriptor
 
@@ -48,7 +48,8 @@ class Semantic:
     def emit(self, name: str, *operands: Value, **attrs: Any) -> tensor:
         """Append an op with one result. What only depends on constants is computed at once."""
         if operands and name in FOLDED and all(is_constant(x) for x in operands):
-            return self.fold(name, operands, attrs)
+            if f8e4b15 not in (attrs.get("to"), *(x.type for x in operands)):  # numpy has none
+                return self.fold(name, operands, attrs)
         return tensor(self.b.create(name, *operands, **attrs))
 
     def fold(self, name: str, operands: Sequence[Value], attrs: dict[str, Any]) -> tensor:

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 TARGET = Target("interpreter", "numpy")
 ARTIFACT_KIND = "tile-ir"
 ALIGNMENT = 64
-NO_NUMPY = frozenset({"f8e4b15"})
-"""Dtypes that numpy cannot hold, with ml_dtypes or without."""
 
 
 @hookimpl
@@ -72,13 +70,12 @@ class InterpreterCompiler(Compiler):
     def capabilities(self, target: Target) -> Capabilities:
         from tegula.ir import DTYPES, OPS
 
-        known = {name: dtype for name, dtype in DTYPES.items() if name not in NO_NUMPY}
-        floats = [name for name, dtype in known.items() if dtype.is_float]
+        floats = [name for name, dtype in DTYPES.items() if dtype.is_float]
         ints = [name for name, dtype in DTYPES.items() if dtype.is_int and dtype.bits > 1]
         wide = [name for name in ints if DTYPES[name].bits >= 32]
         return Capabilities(
             target,
-            dtypes=frozenset(known),
+            dtypes=frozenset(DTYPES),
             ops={name: frozenset({ANY}) for name in OPS},
             dot=frozenset(
                 (a, b, acc)

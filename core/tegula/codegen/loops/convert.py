@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tegula.codegen.float8 import LARGEST
 from tegula.codegen.loops.lanes import Lanes, float_bits, reg_type, suffix, vector
 from tegula.codegen.loops.text import Val
 from tegula.ir.types import DType, Pointer, ScalarType, f16, f32, f64
@@ -127,17 +128,6 @@ def _f8_special(l: Lanes, e: DType, magnitude: Val, wide: Val) -> list[tuple[Val
     return []
 
 
-def _f8_max(e: DType) -> tuple[int, int, int]:
-    """Largest finite magnitude's bits, what overflow gives, and what NaN gives."""
-    return {
-        "f8e5": (0x7B, 0x7C, 0x7E),
-        "f8e4nv": (0x7E, 0x7F, 0x7F),
-        "f8e5b16": (0x7F, 0x80, 0x80),
-        "f8e4b8": (0x7F, 0x80, 0x80),
-        "f8e4b15": (0x7F, 0x7F, 0x7F),
-    }[e.name]
-
-
 def _f32_to_f8(l: Lanes, x: Val, e: DType, rounding: str) -> Val:
     """f32 to fp8 by rounding an integer: normals by their bits, subnormals by a fixed-point add."""
     bits = unary(l, "bitcast", x, "i32")
@@ -157,19 +147,14 @@ def _f32_to_f8(l: Lanes, x: Val, e: DType, rounding: str) -> Val:
     smallest = const_like(l, bits, rebias + (1 << 23))
     small = compare(l, "icmp ult", magnitude, smallest)
     value = choose(l, small, subnormal, normal)
-    top, overflow, nan_bits = _f8_max(e)
+    top, nan_bits = LARGEST[e.name]
     too_big = compare(l, "icmp ugt", value, const_like(l, bits, top))
-    if rounding == "rtz":
-        infinite = compare(l, "icmp eq", magnitude, const_like(l, bits, 0x7F800000))
-        value = choose(l, too_big, choose(l, infinite, const_like(l, bits, overflow),
-                                          const_like(l, bits, top)), value)
-    else:
-        value = choose(l, too_big, const_like(l, bits, overflow), value)
+    value = choose(l, too_big, const_like(l, bits, top), value)
     nan = compare(l, "fcmp uno", x, x)
     value = choose(l, nan, const_like(l, bits, nan_bits), value)
     sign = binary(l, "and", binary(l, "lshr", bits, const_like(l, bits, 24)),
                   const_like(l, bits, 0x80))
-    if overflow == 0x80:  # one zero, one NaN (the sign bit alone)
+    if nan_bits == 0x80:  # one zero, one NaN (the sign bit alone)
         plain = compare(l, "icmp eq", value, const_like(l, bits, 0))
         sign = choose(l, plain, const_like(l, bits, 0), sign)
     return unary(l, "trunc", binary(l, "or", value, sign), "i8")

@@ -115,18 +115,16 @@ def float_bits(value: float, e: DType) -> str:
         return f"0x{struct.unpack('<Q', struct.pack('<d', wide))[0]:016X}"
     import numpy as np
 
-    if e.name == "f8e4b15":
-        return str(_f8e4b15_bits(value))
+    if e.bits == 8:
+        from tegula.ir.ops.rounding import float8_bits
+
+        return str(float8_bits(value, e))
     from tegula.ir.types import numpy_dtype
 
     with np.errstate(all="ignore"):
         raw = np.asarray(value).astype(numpy_dtype(e)).tobytes()
     bits = int.from_bytes(raw, "little")
     return f"0xH{bits:04X}" if e.name == "f16" else str(bits)
-
-
-def _f8e4b15_bits(value: float) -> int:
-    raise NotImplementedError("f8e4b15 has no numpy meaning")
 
 
 @dataclass
@@ -143,6 +141,8 @@ class Position:
 
 class Lanes:
     """Arithmetic on lane values at one position."""
+
+    bypass = False
 
     def __init__(self, w: Writer, n: int, position: Position) -> None:
         self.w = w

@@ -65,8 +65,11 @@ class Constant:
         return [t]
 
     def evaluate(op: Op) -> Any:
+        e, value = elem_of(op.attrs["type"]), op.attrs["value"]
         with np.errstate(all="ignore"):
-            return np.full(shape_of(op.attrs["type"]), op.attrs["value"], result_dtype(op))[()]
+            if isinstance(e, DType) and e.is_float and e.bits == 8:
+                value = narrow(value, result_dtype(op))
+            return np.full(shape_of(op.attrs["type"]), value, result_dtype(op))[()]
 
 
 @op("add", traits=COMMUTES)

@@ -2,18 +2,51 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from ..types import DType, numpy_dtype
+
 
 def narrow(x: Any, to: np.dtype) -> Any:
-    """f64 rounded once to a narrower float. ml_dtypes goes through f32 and would round twice."""
+    """f64 rounded once to a narrower float. ml_dtypes goes through f32 and would round twice.
+
+    Into 8 bits everything beyond the largest finite number, infinities included, becomes that.
+    """
     x = np.asarray(x, np.float64)
     if to in (np.float16, np.float32):
         return x.astype(to)
-    return _odd_f32(x).astype(to)
+    return limited(_odd_f32(x), to).astype(to)
+
+
+def limited(x: Any, to: np.dtype) -> Any:
+    """Numbers within the finite range of an 8-bit float; all numbers for wider floats."""
+    if to.itemsize > 1:
+        return x
+    import ml_dtypes
+
+    top = x.dtype.type(ml_dtypes.finfo(to).max)
+    return np.clip(x, -top, top)  # NaN stays
+
+
+def float8_bits(value: float, kind: DType) -> int:
+    """The byte that holds a number as an 8-bit float, of any of the five kinds."""
+    if kind.name != "f8e4b15":
+        with np.errstate(all="ignore"):
+            return int(narrow(value, numpy_dtype(kind)).view(np.uint8))
+    if value != value:
+        return 0x7F
+    sign, size = (0x80 if math.copysign(1.0, value) < 0 else 0), abs(value)
+    if size < 2.0**-14:
+        return sign | round(size * 2.0**17)
+    if size >= 1.9375:
+        return sign | 0x7F
+    exponent = math.frexp(size)[1] - 1
+    steps = round(size * 2.0 ** (3 - exponent))  # 8 to 16: carries into the exponent
+    return sign | min(0x7F, ((exponent + 15) << 3) + steps - 8)
 
 
 def _odd_f32(x: Any) -> Any:
@@ -48,7 +81,7 @@ def toward_zero(x: Any, to: np.dtype) -> Any:
 
     A finite value never becomes more than the largest finite one.
     """
-    x = np.asarray(x)
+    x = limited(np.asarray(x), to)
     y = x.astype(to)
     back, wide = y.astype(np.float64), np.abs(x.astype(np.float64))
     lost = np.isnan(back) & np.isfinite(wide)

@@ -21,6 +21,7 @@ from ..types import (
     numpy_dtype,
     with_elem,
 )  # fmt: skip
+from .rounding import limited
 
 if TYPE_CHECKING:
     from ..core import Op
@@ -117,7 +118,7 @@ def in_f32(f: Callable[..., Array]) -> Callable[..., Array]:
         assert isinstance(e, DType)
         if e.is_float and e.bits < 32:
             out = f(op, *(np.asarray(x).astype(np.float32) for x in xs))
-            return np.asarray(out).astype(result_dtype(op))
+            return limited(np.asarray(out), result_dtype(op)).astype(result_dtype(op))
         return np.asarray(f(op, *xs)).astype(result_dtype(op), copy=False)
 
     return evaluate
