@@ -28,7 +28,7 @@ from tegula.errors import (
     OutOfResources,
     nearest,
 )
-from tegula.runtime.interface import KernelInterface, base_kernel
+from tegula.runtime.interface import KernelInterface, base_function, base_kernel
 
 QUANTILES = (0.5, 0.2, 0.8)
 
@@ -84,7 +84,8 @@ class Config:
         return ", ".join(f"{name}: {value}" for name, value in self._shown().items())
 
     def _shown(self) -> dict[str, Any]:
-        return {**self.kwargs, **{name: getattr(self, name) for name in self.OPTIONS}}
+        override = {} if self.ir_override is None else {"ir_override": self.ir_override}
+        return {**self.kwargs, **{n: getattr(self, n) for n in self.OPTIONS}, **override}
 
     def __repr__(self) -> str:
         return f"Config({self})"
@@ -116,7 +117,7 @@ class Autotuner(KernelInterface):
         cache_results: bool = False,
     ) -> None:
         self.fn = fn
-        self.base_fn = base_kernel(fn).fn
+        self.base_fn = base_function(fn)
         self.arg_names = list(arg_names)
         self.configs = list(configs) if configs else [Config({})]
         self.keys = list(key)
@@ -274,14 +275,12 @@ class Autotuner(KernelInterface):
                 return found
             candidates = self.prune_configs(kwargs)
             if len(candidates) == 1:
-                best, timings = candidates[0], {}
+                best = candidates[0]
             else:
-                best, timings = self._stored_or_measured(key, candidates, args, kwargs)
+                best = self._stored_or_measured(key, candidates, args, kwargs)
             self.cache[key] = best
         with self._lock:
             self._busy.pop(key, None)
-        if timings:
-            self._report(key, best)
         return best
 
     def _stored_or_measured(
@@ -290,9 +289,10 @@ class Autotuner(KernelInterface):
         candidates: Sequence[Config],
         args: Sequence[Any],
         kwargs: dict[str, Any],
-    ) -> tuple[Config, dict[Config, Timing]]:
+    ) -> Config:
         stored = self._disk_key(key, candidates, kwargs)
         timings = _load(stored, candidates)
+        hit = timings is not None
         if timings is None:
             start = time.perf_counter()
             timings = {c: self._bench(*args, config=c, **kwargs) for c in candidates}
@@ -303,20 +303,25 @@ class Autotuner(KernelInterface):
             self._reset({**nargs, **kwargs, **best.all_kwargs()})
         best = builtins.min(timings, key=lambda c: _median(timings[c]))
         self.configs_timings = timings
-        return best, timings
+        self._report(key, best, timings, hit)
+        return best
 
     def _reset(self, named: dict[str, Any]) -> None:
         """Undo what measuring left in buffers that start from zero."""
         self.pre_hook(named, reset_only=True)
 
-    def _report(self, key: tuple[Any, ...], best: Config) -> None:
+    def _report(
+        self, key: tuple[Any, ...], best: Config, timings: dict[Config, Timing], hit: bool
+    ) -> None:
+        duration = None if hit else self.bench_time
         if settings.print_tuning:
-            print(
-                f"tegula: tuned {self.base_fn.__name__} for {key} in {self.bench_time or 0:.2f} s: "
-                f"{best}"
-            )
+            how = "found on disk" if duration is None else f"in {duration:.2f} s"
+            print(f"tegula: tuned {self.base_fn.__name__} for {key} {how}: {best}")
         for listener in tuned_listeners:
-            listener(self, key, best)
+            listener(
+                fn=base_kernel(self.fn), key=key, best_config=best, configs_timings=timings,
+                duration=duration, cache_hit=hit,
+            )  # fmt: skip
 
     def _disk_key(
         self, key: tuple[Any, ...], candidates: Sequence[Config], kwargs: Mapping[str, Any]
@@ -338,19 +343,18 @@ class Autotuner(KernelInterface):
 
     # -- launching
 
-    def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
+    def run(self, *args: Any, **kwargs: Any) -> Any:
         """Launch with the best configuration, which is found first if need be."""
-        if warmup:
-            return self.warmup(*args, grid=grid, **kwargs)
+        if kwargs.pop("warmup", False):
+            return self.warmup(*args, **kwargs)
         nargs = dict(zip(self.arg_names, args))
         with self._launch_of(nargs):
-            kwargs["grid"] = grid
             if len(self.configs) > 1:
                 named = {**nargs, **kwargs}
                 key = self.key_of(named)
                 best = self.cache.get(key)
                 if best is None:
-                    best = self._tune(key, args, {**kwargs, "warmup": False})
+                    best = self._tune(key, args, kwargs)
             else:
                 best = self.configs[0]
             self.best_config = best
@@ -359,11 +363,11 @@ class Autotuner(KernelInterface):
                 best.pre_hook({**nargs, **kwargs, **chosen})
             return self.fn.run(*args, **kwargs, **chosen)
 
-    def warmup(self, *args: Any, grid: Any = (1,), **kwargs: Any) -> list[Any]:
+    def warmup(self, *args: Any, **kwargs: Any) -> list[Any]:
         """Compile every configuration that pruning leaves."""
         with self._launch_of(dict(zip(self.arg_names, args))):
             return [
-                self.fn.warmup(*args, grid=grid, **kwargs, **config.all_kwargs())
+                self.fn.warmup(*args, **kwargs, **config.all_kwargs())
                 for config in self.prune_configs(kwargs)
             ]
 
@@ -376,8 +380,10 @@ class Autotuner(KernelInterface):
             self._nargs.reset(token)
 
 
-tuned_listeners: list[Callable[[Autotuner, tuple[Any, ...], Config], Any]] = []
-"""Called after every tuning with the tuner, the key and the configuration that won."""
+tuned_listeners: list[Callable[..., Any]] = []
+"""Called after every tuning with the keywords `fn`, `key`, `best_config`, `configs_timings`,
+`duration` (seconds; None if the result was on disk), and `cache_hit`.
+"""
 
 
 def _median(timing: Timing) -> float:

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tegula.runtime.interface import KernelInterface, base_kernel
+from tegula.runtime.interface import KernelInterface, base_function, base_kernel
 
 Heuristic = Callable[[dict[str, Any]], Any]
 
@@ -23,14 +23,14 @@ class Heuristics(KernelInterface):
     @property
     def base_fn(self) -> Any:
         """The Python function of the kernel."""
-        return base_kernel(self.fn).fn
+        return base_function(self.fn)
 
-    def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
+    def run(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the arguments and launch."""
         known = {**dict(zip(self.arg_names, args)), **kwargs}
         for name, heuristic in self.values.items():
             kwargs[name] = known[name] = heuristic(dict(known))
-        return self.fn.run(*args, grid=grid, warmup=warmup, **kwargs)
+        return self.fn.run(*args, **kwargs)
 
 
 def heuristics(values: Mapping[str, Heuristic]) -> Callable[[Any], Heuristics]:

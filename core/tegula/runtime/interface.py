@@ -29,6 +29,12 @@ class KernelInterface:
         return functools.partial(self.run, grid=grid, warmup=False)
 
 
+def base_function(kernel: Any) -> Any:
+    """The Python function inside of all wrappers."""
+    kernel = base_kernel(kernel)
+    return getattr(kernel, "fn", kernel)
+
+
 def base_kernel(kernel: Any) -> Any:
     """The kernel inside of all wrappers."""
     from tegula.frontend.function import DeviceFunction

@@ -42,11 +42,19 @@ def install() -> None:
     sys.meta_path.insert(0, _finder)
     from tegula.compat.triton import environment
     from tegula.language import dtypes
-    from tegula.runtime import variants
+    from tegula.runtime import autotune, variants
 
     environment.adopt(os.environ)
     variants.foreign_options |= FOREIGN_OPTIONS
     dtypes.home = "triton.language"
+    autotune.tuned_listeners.append(_tell_listener)
+
+
+def _tell_listener(**what: object) -> None:
+    from tegula.compat.triton import knobs
+
+    if knobs.autotuning.listener is not None:
+        knobs.autotuning.listener(**what)
 
 
 def uninstall() -> None:
@@ -54,10 +62,11 @@ def uninstall() -> None:
     if not installed():
         return
     from tegula.language import dtypes
-    from tegula.runtime import variants
+    from tegula.runtime import autotune, variants
 
     sys.meta_path.remove(_finder)
     variants.foreign_options -= FOREIGN_OPTIONS
     dtypes.home = "tegula.language"
+    autotune.tuned_listeners.remove(_tell_listener)
     for name in [n for n in sys.modules if n == "triton" or n.startswith("triton.")]:
         del sys.modules[name]
