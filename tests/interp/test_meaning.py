@@ -119,7 +119,9 @@ def test_casts_between_integers_wrap(source: DType, to: DType) -> None:
 
 
 def rounded(x: Fraction, t: DType) -> float:
-    """The float of type `t` nearest to x, ties to even; overflow as IEEE has it."""
+    """The float of type `t` nearest to x, ties to even; overflow as IEEE has it, of 8 bits to the
+    largest finite number.
+    """
     if x == 0:
         return 0.0
     exponent = abs(x.numerator).bit_length() - x.denominator.bit_length()
@@ -132,7 +134,8 @@ def rounded(x: Fraction, t: DType) -> float:
     value = round(x / unit) * unit  # Python rounds ties to even
     largest = Fraction(float(np.finfo(numpy_dtype(t)).max if t.bits > 16 else _largest(t)))
     if abs(value) > largest:
-        return math.nan if t is ir.f8e4nv else math.inf if x > 0 else -math.inf
+        size = float(largest) if t.bits == 8 else math.inf
+        return size if x > 0 else -size
     return float(value)
 
 

@@ -43,12 +43,20 @@ MOVES = frozenset(
 
 @dataclass(frozen=True)
 class ExpandFloat8(Pass):
-    """Replace 8-bit floats by bytes.   Before:
-        %1 = cast %0 {to = f8e5} : f8e5[8]
+    """Replace 8-bit floats by bytes, conversions by shifts, additions and selects.
+
+    Before:
+        kernel @k(%p: ptr<f8e5>, %q: ptr<f8e5>) {
+          %0 = load %p : f8e5
+          store %q, %0
+          return
+        }
     After:
-        %1 = bitcast %0 {to = u32} : u32[8]
-        ... (shifts, additions and selects)
-        %9 = cast %8 {to = u8} : u8[8]
+        kernel @k(%p: ptr<u8>, %q: ptr<u8>) {
+          %0 = load %p : u8
+          store %q, %0
+          return
+        }
     """
 
     name = "expand-float8"
