@@ -20,6 +20,7 @@ from tegula.errors import (
     MixedDevicesError,
     OptionError,
 )
+from tegula.ir import types as ir
 
 torch = pytest.importorskip("torch")
 
@@ -220,7 +221,10 @@ def test_annotations_fix_types() -> None:
             n, int(np.float64(0.1).view(np.int64)), b.ctypes.data
         ]  # fmt: skip
     assert wide[(1,)](1, 0.1, b) is wide[(1,)](7, 3.5, b)
-    assert slots(wide, 3, 2, b)[1] == int(np.float64(2).view(np.int64))
+    for two_ in (2, np.float32(2), np.int8(2), ml_dtypes.bfloat16(2), ml_dtypes.float8_e5m2(2)):
+        assert slots(wide, 3, two_, b)[1] == int(np.float64(2).view(np.int64))
+    with pytest.raises(ArgumentError, match=r"'f' is a numpy scalar of dtype complex64"):
+        wide[(1,)](2, np.complex64(1j), b)
     with pytest.raises(OverflowError, match=r"'n' is 9223372036854775808, which i64"):
         wide[(1,)](2**63, 0.5, b)
     with pytest.raises(ArgumentError, match=r"'n' is 2.0, .* integer i64; pass int"):
@@ -333,6 +337,16 @@ def test_arrays_that_kernels_cannot_take(array: Any, message: str) -> None:
 def test_complex_torch_tensor() -> None:
     with pytest.raises(ArgumentError, match=r"'x' \(Tensor\) has dtype torch.complex64"):
         one[(1,)](torch.zeros(N, dtype=torch.complex64))
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [t for t in ir.DTYPES.values() if t.kind == "float" and t is not ir.f8e4b15],
+    ids=str,
+)
+def test_numpy_arrays_of_every_float(dtype: ir.DType) -> None:
+    compiled = one[(1,)](np.zeros(N, ir.numpy_dtype(dtype)))
+    assert str(compiled.request.types["x"]) == f"ptr<{dtype}>"
 
 
 def test_ml_dtypes_that_kernels_lack() -> None:

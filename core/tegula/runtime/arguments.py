@@ -31,7 +31,7 @@ from tegula.runtime.dispatch_tables import Entry, Kind
 _NUMPY_KINDS = {"i": "i", "u": "u", "f": "f"}
 _NUMPY_NAMES: dict[str, ir.DType] = {
     "bfloat16": ir.bf16, "float8_e5m2": ir.f8e5, "float8_e5m2fnuz": ir.f8e5b16,
-    "float8_e4m3fn": ir.f8e4nv, "float8_e4m3fnuz": ir.f8e4b8, "float8_e4m3b11fnuz": ir.f8e4b15,
+    "float8_e4m3fn": ir.f8e4nv, "float8_e4m3fnuz": ir.f8e4b8,
     "bool": ir.i1,
 }  # fmt: skip
 """Names that numpy's plain kinds do not cover, in the spelling of numpy, ml_dtypes and array
@@ -52,9 +52,11 @@ def numpy_layout_known() -> bool:
 @functools.lru_cache(maxsize=256)
 def dtype_of_numpy(dtype: np.dtype) -> ir.DType | None:
     """The IR's dtype for a native-order numpy dtype; None if kernels have no such type."""
+    if dtype.name in _NUMPY_NAMES:  # first, because float8_e5m2 is of kind "f"
+        return _NUMPY_NAMES[dtype.name]
     if dtype.kind in _NUMPY_KINDS and not dtype.hasobject:
         return ir.DTYPES.get(f"{dtype.kind}{8 * dtype.itemsize}")
-    return _NUMPY_NAMES.get(dtype.name)
+    return None
 
 
 def dtype_of(dtype: Any) -> ir.DType | None:

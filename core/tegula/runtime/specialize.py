@@ -303,8 +303,8 @@ class Specializer:
     ) -> ir.Type:
         """A number for a parameter whose annotation names its type."""
         if fixed.is_float:
-            if isinstance(value, np.generic) and value.dtype.kind not in "fiub":
-                value = float("nan")  # ml_dtypes' scalars convert below
+            if isinstance(value, np.generic):
+                _known_numpy_scalar(path, value)
             self._runtime(path, fixed, float(value), None)
             native = type(value) is float and fixed in (ir.f32, ir.f64)
             flags = Flag.NARROW if fixed is ir.f32 else 0
@@ -339,12 +339,7 @@ class Specializer:
     def _numpy_scalar(
         self, param: KernelParam, path: str, value: np.generic, source: int, parent: int
     ) -> ArgType:
-        kind = arguments.dtype_of_numpy(value.dtype)
-        if kind is None:
-            raise ArgumentError(
-                f"argument '{path}' is a numpy scalar of dtype {value.dtype}, which kernels do "
-                "not have"
-            )
+        kind = _known_numpy_scalar(path, value)
         entry = Entry(Kind.SCALAR, type=type(value), width=kind.itemsize)
         divisible = None
         if kind.is_int:
@@ -392,6 +387,16 @@ def _stored(entry: Entry, value: Any) -> Entry:
 
 def _bool_entry() -> Entry:
     return Entry(Kind.BOOL, type=bool, object=True, has_object=True)
+
+
+def _known_numpy_scalar(path: str, value: np.generic) -> ir.DType:
+    """The dtype of a numpy scalar, ml_dtypes' included; an error if kernels have no such type."""
+    kind = arguments.dtype_of_numpy(value.dtype)
+    if kind is None:
+        raise ArgumentError(
+            f"argument '{path}' is a numpy scalar of dtype {value.dtype}, which kernels do not have"
+        )
+    return kind
 
 
 def _int_class(path: str, value: int) -> tuple[ir.DType, tuple[int, int]]:
