@@ -10,6 +10,7 @@ from tegula.codegen.loops.lanes import (
     Vec,
     mem_type,
     reg_type,
+    size_of,
     suffix,
     vector,
 )
@@ -179,6 +180,10 @@ def store(l: Lanes, ptr: Lane, value: Lane, mask: Lane | None, e: DType,
             p = w.gep(et, p, w.const(1 - n, "i64"))
             x = reverse(l, x)
             m = None if m is None else reverse(l, m)
+        if m is None and l.bypass and ptr.m == 1:
+            size = n * size_of(e)
+            w.do(f"store {ty} {x.text}, ptr {p.text}, align {size}, !nontemporal !0")
+            return
         if m is None:
             w.do(f"store {ty} {x.text}, ptr {p.text}, align 1")
             return

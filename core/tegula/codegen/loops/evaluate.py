@@ -67,6 +67,8 @@ class Evaluation(Lanes):
         self.wraps: dict[Value, Val] | None = None
         """Remainders that are known not to wrap along the vector dimension, with what to add."""
         self.exec_mask: Val | None = None
+        self.bypass = False
+        """Whether stores of whole vectors, which are aligned, bypass the caches."""
         self.zero_index = k.zero_index
         self.true = Uni(k.w.const(1, "i1"))
 
@@ -478,7 +480,7 @@ class Evaluation(Lanes):
         lane = self.made(base, m)
         if vectors is None:
             return lane
-        p = self.vec(lane, Pointer(i1))
+        p = self.vec(lane, Pointer(b.elem))  # type: ignore[arg-type]
         return Vec(w.pure(p.ty, f"getelementptr {mem_type(b.elem)}, {p.ty} {{}}, "
                                 f"{vectors.ty} {{}}", p, vectors))
 

@@ -119,6 +119,8 @@ class KernelEmitter:
         parts.append(f"define void @{self.function.name}{SIGNATURE} nounwind {{\n{body}\n}}")
         parts += self.functions.values()
         parts += sorted(self.w.declares.values())
+        if "!nontemporal" in body:
+            parts.append("!0 = !{i32 1}")
         return "\n".join(parts) + "\n"
 
     def add_function(self, name: str, text: str, declares: tuple[str, ...]) -> None:
@@ -390,7 +392,7 @@ class KernelEmitter:
             collect.STEPS[name](self, self.frames[-1], op)
         elif name in ("for", "while", "if"):
             getattr(self.control, name + "_")(self.frames[-1], op, slot)
-        elif name in ("load", "store", "atomic_rmw", "atomic_cas"):
+        elif name in ("load", "store") or name in atomics.NAMES:
             self._scalar_access(op)
         elif name == "print":
             self._print_scalars(op)
@@ -413,7 +415,7 @@ class KernelEmitter:
         pe = elem_of(op.operands[0].type)
         assert isinstance(pe, Pointer)
         args = [self.scalar(o) for o in op.operands]
-        mask_value = op.operand("mask") if op.name != "atomic_cas" else None
+        mask_value = None if op.name in atomics.UNMASKED else op.operand("mask")
         mask = None if mask_value is None else Uni(self.scalar(mask_value))
         if op.name == "load":
             other = op.operand("other")
@@ -425,7 +427,9 @@ class KernelEmitter:
         elif op.name == "store":
             access.store(ev, Uni(args[0]), Uni(args[1]), mask, pe.elem, None)
         else:
-            self.env[op.results[0]] = atomics.emit(ev, op, args)
+            old = atomics.emit(ev, op, args)
+            if old is not None:
+                self.env[op.results[0]] = old
 
     # -- output and checks
 

@@ -18,6 +18,7 @@ from tegula.codegen.loops.exprs import MOVES, is_tile
 from tegula.codegen.loops.lanes import Lane, Lin, Position, Uni, size_of
 from tegula.codegen.loops.masks import Bounds, collect_terms, everywhere
 from tegula.codegen.loops.plan import Slot
+from tegula.codegen.loops.stream import bypass_condition, finish_bypass, is_stream
 from tegula.codegen.loops.text import Val
 from tegula.ir.core import Value
 from tegula.ir.types import DType, Pointer, elem_of, shape_of
@@ -50,6 +51,8 @@ class Nest:
         self.reverse = slot.reversed_dims.get(self.vdim, False)
         self.known: set[object] = set()
         """Masks that hold in the version being emitted."""
+        self.plain = False
+        """Whether the loop being emitted is the one whose stores do not bypass the caches."""
         self.edge = False
         """Whether the version being emitted is for tiles with edges only."""
         self.ev = Evaluation(k, self.n, self.extent)
@@ -91,6 +94,8 @@ class Nest:
                 for leaf in self.k.exprs.leaves(v):
                     widest = max(widest, self._width(leaf))
         lanes = max(1, self.k.target.vector_bits // 8 // widest)
+        if self.k.target.vector_bits > 256 and is_stream(self):
+            lanes = max(1, 32 // widest)  # memory is no faster for wider accesses, some is slower
         while lanes // 2 >= self.extent and lanes > 1:
             lanes //= 2
         return lanes
@@ -311,6 +316,12 @@ class Nest:
                    guard: bool) -> list[list[Val]]:
         """Whole vectors from 0 to `stop`, a multiple of the step."""
         w, n = self.w, self.n
+        if not self.ev.bypass and not self.plain:
+            probe = list(index)
+            probe[self.vdim] = Along(w.const(0, "i64"), 1)
+            condition = bypass_condition(self, probe)
+            if condition is not None:
+                return self._bypassing(index, states, stop, unroll, guard, condition)
         copies = [[list(s) if c == 0 or not h.parallel else h.start(self.ev)
                    for h, s in zip(self.handlers, states)] for c in range(unroll)]
         flat = [x for c in copies for s in c for x in s]
@@ -327,6 +338,22 @@ class Nest:
         out = iter(w.end_loop(loop, [x for c in copies for s in c for x in s]))
         copies = [[[next(out) for _ in s] for s in c] for c in copies]
         return self._merged(copies)
+
+    def _bypassing(self, index: list[Lane], states: list[list[Val]], stop: Val, unroll: int,
+                   guard: bool, condition: Val) -> list[list[Val]]:
+        """The main loop twice: with stores that bypass the caches, and without."""
+        w, ev = self.w, self.ev
+        branch = w.begin_if(condition, "large")
+        ev.bypass = True
+        self._main_loop(index, states, stop, unroll, guard)
+        finish_bypass(self)
+        ev.bypass = False
+        w.begin_else(branch, "small")
+        self.plain = True
+        self._main_loop(index, states, stop, unroll, guard)
+        self.plain = False
+        w.end_if(branch)
+        return states
 
     def _parted(self, index: list[Lane], states: list[list[Val]], bounds: Bounds
                 ) -> list[list[Val]]:
