@@ -1,4 +1,4 @@
-# ruff: noqa: B007, C416, SIM105 (kernels under test)
+# ruff: noqa: B007, F821, C416, SIM105 (kernels under test)
 """Every construct that kernels cannot use says so in one sentence, at its place, and names a way
 out.
 """
@@ -56,19 +56,6 @@ U = UnsupportedLanguageConstruct
 
 # Every kernel below gets (out: pointer, n: int32, x: int32 tile through `t`); the line with the
 # error ends in `# !`.
-
-
-@rejects("`break` cannot be used", "condition says when to stop", U)
-def uses_break(out, n):
-    for i in range(n):
-        if i > 3:
-            break  # !
-
-
-@rejects("`continue` cannot be used", "under an `if`", U)
-def uses_continue(out, n):
-    for i in range(n):
-        continue  # !
 
 
 @rejects("`lambda` cannot be used", "@tegula.jit", U)
@@ -152,43 +139,13 @@ def uses_class(out, n):
         pass
 
 
-@rejects("`return` cannot leave a loop", "after the loop", U)
-def return_in_for(out, n):
-    for i in range(n):
-        if i > 2:
-            return  # !
-
-
-@rejects("`return` cannot leave a loop", "after the loop", U)
-def return_in_while(out, n):
-    while n > 0:
-        n -= 1
-        return  # !
-
-
 @rejects("cannot go through the elements", "for i in range(n)")
 def for_over_tile(out, n):
     for x in tl.arange(0, 4):  # !
         pass
 
 
-@rejects("`else` after a loop", "behind the loop", U)
-def for_else(out, n):
-    for _ in range(n):  # !
-        pass
-    else:
-        n = 1
-
-
-@rejects("`else` after a loop", "behind the loop", U)
-def while_else(out, n):
-    while n > 1:  # !
-        n -= 1
-    else:
-        n = 1
-
-
-@rejects("never ends", "condition to stop", U)
+@rejects("never ends", "leave it with `break`", U)
 def while_true(out, n):
     while True:  # !
         n += 1
@@ -259,21 +216,30 @@ def plain_global(out, n):
 
 @rejects("is not defined; did you mean 'WRAPPED'?", "")
 def misspelled(out, n):
-    y = n + WRAPED  # !  # noqa: F821
+    y = n + WRAPED  # !
 
 
-@rejects("only has a value inside of the loop in line", "before the loop")
-def only_in_loop(out, n):
+@rejects("`y` is used before it has a value", "before the `if` or the loop")
+def read_before_set(out, n):
     for i in range(n):
+        if i > 0:
+            tl.store(out, y)  # !
         y = i
-    tl.store(out, y)  # !
 
 
-@rejects("has a value in only one branch", "both branches")
-def one_branch(out, n):
-    if n > 1:
-        y = 1
-    tl.store(out, y)  # !
+@rejects("the returned value is int32 if the `if` in line", "x.to(dtype)")
+def loop_returns(out, n):
+    tl.store(out, two_types(n))  # !
+
+
+@jit
+def two_types(n):
+    for i in range(n):
+        if i > 2:
+            return i
+        if i > 1:
+            return n * 0.5
+    return n
 
 
 @rejects("is fp32 if the `if` in line", "x.to(dtype)")

@@ -43,7 +43,7 @@ class Base:
         self.compilation = compilation
         self.function = function
         self.source = function.source
-        self.flow = compilation.flow_of(function)
+        self.body, self.flow = compilation.body_of(function)
         self.b = builder
         self.s = Semantic(builder, compilation.options)
         self.s.visitor = self
@@ -56,8 +56,6 @@ class Base:
         self.tries: dict[tuple[ast.stmt, str], int] = {}
         self.weak: dict[Value, tuple[ast.stmt, str, Any]] = {}
         """Loop variables that still hold the constant they began with, in the first turn: where."""
-        self.loops: list[ast.stmt] = []
-        """Runtime loops around the statement at hand."""
         self.copies = 0
         self.caller = caller
         self.file = self.source.file

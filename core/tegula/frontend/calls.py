@@ -183,7 +183,7 @@ class Calls(Expressions):
         with self.compilation.entered(device, None):
             inner = Inner(self.compilation, device, self.b, caller=loc)
             inner.env.update(bound)
-            out = inner.run(device.source.tree.body)
+            out = inner.run(inner.body)
         self.b.loc = loc
         return out.value if out is not None else None
 

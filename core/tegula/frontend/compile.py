@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,13 +19,13 @@ from .arguments import Const, HostDescriptor, flat_names
 from .calls import parameters_of
 from .diagnostics import LanguageError, frame_of
 from .function import EMPTY, DeviceFunction, is_library, unwrap
+from .jumps import without_jumps
 from .liveness import Flow
 from .semantic import Semantic
 from .structure import Spec, argument_spec, build, handles, spec_of, types_of
 from .visitor import Visitor
 
 MAX_DEPTH = 100
-_FLOWS: dict[DeviceFunction, Flow] = {}
 
 
 @dataclass(frozen=True)
@@ -48,11 +49,14 @@ class Compilation:
         self.active: list[tuple[DeviceFunction, Any]] = []
         self.names: dict[str, int] = {}
 
-    def flow_of(self, function: DeviceFunction) -> Flow:
-        """The liveness facts of a function, computed once."""
-        found = _FLOWS.get(function)
+    def body_of(self, function: DeviceFunction) -> tuple[list[ast.stmt], Flow]:
+        """The statements of a function, loops without jumps, and the liveness facts about them;
+        found once.
+        """
+        found: Any = function.__dict__.get("_frontend_body")
         if found is None:
-            found = _FLOWS[function] = Flow.of_function(function.source.tree)
+            body = without_jumps(function.source.tree)
+            found = function.__dict__["_frontend_body"] = body, Flow.of_body(body)
         return found
 
     def unique(self, name: str) -> str:
@@ -106,7 +110,7 @@ class Compilation:
         for name, spec in zip(bound, specs, strict=True):
             visitor.env[name] = build(spec, arguments, visitor.s)
         slot = len(self.functions)
-        out = visitor.run(function.source.tree.body)
+        out = visitor.run(visitor.body)
         value = out.value if out is not None else None
         result = spec_of(value)
         visitor.b.create("return", handles(visitor.s, value, result))
@@ -136,7 +140,7 @@ class Compilation:
         for p in parameters_of(function):
             visitor.env[p.name] = self.argument(visitor, p, arg_types, constants, arg_attrs, attrs)
         with self.entered(function, None):
-            out = visitor.run(function.source.tree.body)
+            out = visitor.run(visitor.body)
         if out is not None and out.value is not None:
             raise CompilationError(
                 f"kernel `{kernel_name}` returns {describe(out.value)}; a launch has no result",

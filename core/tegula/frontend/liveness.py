@@ -10,6 +10,8 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
+from .jumps import exit_flag
+
 Names = frozenset[str]
 NONE: Names = frozenset()
 
@@ -39,10 +41,11 @@ class Flow:
     of: dict[ast.stmt, Facts] = field(default_factory=dict)
 
     @classmethod
-    def of_function(cls, tree: ast.FunctionDef) -> Flow:
+    def of_body(cls, body: list[ast.stmt]) -> Flow:
+        """The facts of a function's body, loops without jumps."""
         flow = cls()
-        flow._up(tree.body)
-        flow._down(tree.body, NONE)
+        flow._up(body)
+        flow._down(body, NONE)
         return flow
 
     def __post_init__(self) -> None:
@@ -92,13 +95,14 @@ class Flow:
         _, target = names_in(st.target)
         r, _, m, ret = self._up(st.body)
         _, _, m2, ret2 = self._up(st.orelse)
-        exposed = r - target
+        exposed = (r - target) | _flag(st)
         self.of[st] = Facts(assigned=m | target | m2, exposed=exposed, returns=ret or ret2)
         reads = iter_reads | (exposed - iter_writes)
         return reads, iter_writes, m | m2 | target | iter_writes, ret or ret2
 
     def _while(self, st: ast.While) -> tuple[Names, Names, Names, ast.stmt | None]:
         test_reads, test_writes = names_in(st.test)
+        test_reads |= _flag(st)
         r, _, m, ret = self._up(st.body)
         _, _, m2, ret2 = self._up(st.orelse)
         exposed = test_reads | (r - test_writes)
@@ -119,6 +123,12 @@ class Flow:
             reads, writes, _ = self._effect[st]
             live = reads | (live - writes)
         return live
+
+
+def _flag(loop: ast.For | ast.While) -> Names:
+    """The variable that a loop looks at before each turn."""
+    name = exit_flag(loop)
+    return NONE if name is None else frozenset({name})
 
 
 def names_in(node: ast.AST) -> tuple[Names, Names]:

@@ -15,6 +15,10 @@ class Poison:
     hint: str
 
 
+UNSET = Poison("this variable has no value", "give it one first")
+"""The value of a variable that no statement has set."""
+
+
 @dataclass(frozen=True)
 class Returned:
     """A `return` was reached, with this value."""

@@ -13,7 +13,19 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from tegula.ir.core import Value
-from tegula.ir.types import DType, Pointer, Tile, Type, elem_of, i1, shape_of
+from tegula.ir.types import (
+    DType,
+    Pointer,
+    Tile,
+    Type,
+    bf16,
+    elem_of,
+    f16,
+    f32,
+    f64,
+    i1,
+    shape_of,
+)
 from tegula.language.values import (
     block_pointer,
     describe,
@@ -179,11 +191,18 @@ def handles(s: Semantic, value: Any, spec: Spec) -> list[Value]:
     if isinstance(spec, DescriptorSpec):
         pairs = zip(_parts(value), spec.parts, strict=True)
         return [h for part, item in pairs for h in handles(s, part, item)]
+    if not is_number(value) and widens(value.ir_type, spec):
+        return [s.cast(value, spec).handle]  # type: ignore[arg-type]
     if is_number(value) or value.ir_type is not spec:
         elem, number = elem_of(spec), plain_number(value)
         assert isinstance(elem, DType) and number is not None, f"{value} is not {spec}"
         return [s.number(number, elem, shape_of(spec)).handle]
     return [value.handle]
+
+
+def zeros(s: Semantic, spec: Spec) -> list[Value]:
+    """The dynamic part of a value of this spec that consists of zeros."""
+    return [s.constant(0, elem_of(t), shape_of(t)).handle for t in types_of(spec)]
 
 
 def runtime_spec(value: Any) -> Spec:
@@ -195,6 +214,21 @@ def runtime_spec(value: Any) -> Spec:
     if isinstance(value, tuple):
         return TupleSpec(type(value), tuple(runtime_spec(v) for v in value))
     return spec_of(value)
+
+
+def widens(old: Any, new: Any) -> bool:
+    """True if a scalar type holds every number of another one: converting to it loses nothing."""
+    if not (isinstance(old, DType) and isinstance(new, DType)) or old is new or i1 in (old, new):
+        return False
+    if old.is_float:
+        return new.is_float and (old, new) in _EXACT_FLOATS
+    if new.is_float:
+        return old.bits < MANTISSA[new.bits] and new is not bf16
+    return new.min_value <= old.min_value and old.max_value <= new.max_value
+
+
+_EXACT_FLOATS = {(f16, f32), (bf16, f32), (f16, f64), (bf16, f64), (f32, f64)}
+MANTISSA = {8: 0, 16: 11, 32: 24, 64: 53}
 
 
 class Mismatch(Exception):
@@ -241,6 +275,10 @@ def unify(a: Spec, b: Spec) -> Spec:
     elif isinstance(a, ConstSpec) and adapts(a.value, b):
         return b
     elif isinstance(b, ConstSpec) and adapts(b.value, a):
+        return a
+    elif widens(a, b):
+        return b
+    elif widens(b, a):
         return a
     raise Mismatch(show(a), show(b))
 
@@ -298,7 +336,7 @@ def fits(new: Any, spec: Spec) -> bool:
         return True
     number = plain_number(new)
     if number is None or isinstance(spec, NOT_TENSORS):
-        return spec_of(new) == spec
+        return isinstance(new, tensor) and widens(new.ir_type, spec)
     return adapts(number, spec)
 
 

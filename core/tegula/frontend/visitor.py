@@ -1,7 +1,7 @@
 """The walk over one function's syntax tree.
 
-`Visitor` is put together from layers: `base` (variables, errors, places), `expressions`, `calls`
-and `control` (branches and loops). Runtime values are emitted as IR on the way; everything else is
+`Visitor` is put together from layers: `base` (variables, errors, places), `expressions`, `calls`,
+`branches` and `loops`. Runtime values are emitted as IR on the way; everything else is
 computed at once, in Python.
 """
 
@@ -18,12 +18,13 @@ from tegula.language.debug import device_assert
 from tegula.language.values import as_constant, tensor
 
 from .calls import has_runtime
-from .control import Control
-from .diagnostics import LanguageError, StaticAssertion, Unsupported
+from .diagnostics import LanguageError, StaticAssertion
+from .jumps import is_remembered
+from .loops import Loops
 from .state import Bind, Returned
 
 
-class Visitor(Control):
+class Visitor(Loops):
     """Compiles the body of one function for one set of argument types."""
 
     def visit(self, node: ast.expr) -> Any:
@@ -79,7 +80,9 @@ class Visitor(Control):
 
     def visit_assign(self, node: ast.Assign) -> None:
         self.locate(node)
-        value = self.typed(self.visit(node.value))
+        value = self.visit(node.value)
+        if not is_remembered(node):
+            value = self.typed(value)
         for target in node.targets:
             self.assign(target, value)
 
@@ -116,12 +119,6 @@ class Visitor(Control):
         self.assign(target, self.typed(self.binary(type(node.op), current, value)))
 
     def visit_return(self, node: ast.Return) -> Returned:
-        if self.loops:
-            raise Unsupported(
-                "`return` cannot leave a loop whose number of turns is only known at run time",
-                "remember the result in a variable and return after the loop, or use "
-                "tl.static_range",
-            )
         self.locate(node)
         return Returned(self.visit(node.value) if node.value is not None else None)
 
