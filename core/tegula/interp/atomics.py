@@ -10,6 +10,7 @@ import numpy as np
 from tegula.ir.core import Op
 from tegula.ir.types import elem_of, numpy_dtype, shape_of
 
+from .errors import InterpreterError
 from .faults import explain
 from .memory import AccessFault
 
@@ -107,3 +108,47 @@ def atomic_cas(plan: FunctionPlan, op: Op) -> Step:
         return np.where(old.view(bits) == expected.view(bits), new, old).astype(old.dtype)
 
     return _atomic(plan, op, [plan.slot(v) for v in op.operands[1:]], None, swap)
+
+
+def atomic_load(plan: FunctionPlan, op: Op) -> Step:
+    """Programs take turns, so a load is one step anyway."""
+    from .handlers import load_step
+
+    return load_step(plan, op)
+
+
+def atomic_store(plan: FunctionPlan, op: Op) -> Step:
+    """A store, likewise."""
+    from .handlers import store_step
+
+    return store_step(plan, op)
+
+
+def atomic_poll(plan: FunctionPlan, op: Op) -> Step:
+    """One look is enough: while a program waits no other one runs."""
+    from .handlers import storage
+
+    pointer, expected = plan.slot(op.operands[0]), plan.slot(op.operands[1])
+    out, root = plan.slot(op.result), plan.root(op.operands[0])
+    kept = storage(elem_of(op.operands[1].type))  # type: ignore[arg-type]
+    bits, limited = np.dtype(f"u{kept.itemsize}"), op.operand("timeout") is not None
+
+    def run(env: Env) -> None:
+        state = env[0]
+        address = np.asarray(env[pointer]).reshape(-1)
+        try:
+            found = state.memory.load(address, kept, state.roots.get(root))
+        except AccessFault as fault:
+            raise explain(fault, op, plan, env, None) from None
+        wanted = np.asarray(env[expected]).astype(kept, copy=False).reshape(-1)
+        same = found.view(bits)[0] == wanted.view(bits)[0]
+        if not same and not limited:
+            raise InterpreterError(
+                f"atomic_poll waits for {wanted[0]} and finds {found[0]}; the interpreter runs one "
+                "program after the other, so nobody will write it. Give timeout_ns, or launch the "
+                "program that writes first",
+                op.loc,
+            )
+        env[out] = np.bool_(same)
+
+    return run

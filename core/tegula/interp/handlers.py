@@ -15,7 +15,7 @@ from tegula.ir.core import Op, Value
 from tegula.ir.types import Descriptor, DType, elem_of, i1, numpy_dtype, shape_of
 
 from . import combine
-from .atomics import atomic_cas, atomic_rmw
+from .atomics import atomic_cas, atomic_load, atomic_poll, atomic_rmw, atomic_store
 from .errors import DeviceAssertionError, InterpreterError
 from .faults import explain
 from .interpreter import Env, FunctionPlan, Step
@@ -126,7 +126,7 @@ def _lanes(mask: Any) -> np.ndarray | None:
     return None if flat.all() else np.nonzero(flat)[0]
 
 
-def _load(plan: FunctionPlan, op: Op) -> Step:
+def load_step(plan: FunctionPlan, op: Op) -> Step:
     pointer, out = plan.slot(op.operands[0]), plan.slot(op.result)
     mask, other = plan.optional_slot(op, "mask"), plan.optional_slot(op, "other")
     root, shape = plan.root(op.operands[0]), shape_of(op.result.type)
@@ -153,7 +153,7 @@ def _load(plan: FunctionPlan, op: Op) -> Step:
     return run
 
 
-def _store(plan: FunctionPlan, op: Op) -> Step:
+def store_step(plan: FunctionPlan, op: Op) -> Step:
     pointer, value = plan.slot(op.operands[0]), plan.slot(op.operands[1])
     mask = plan.optional_slot(op, "mask")
     root = plan.root(op.operands[0])
@@ -378,10 +378,13 @@ HANDLERS: dict[str, Handler] = {
     "call": _call,
     "program_id": _program_id,
     "num_programs": _num_programs,
-    "load": _load,
-    "store": _store,
+    "load": load_step,
+    "store": store_step,
     "atomic_rmw": atomic_rmw,
     "atomic_cas": atomic_cas,
+    "atomic_load": atomic_load,
+    "atomic_store": atomic_store,
+    "atomic_poll": atomic_poll,
     "make_descriptor": _make_descriptor,
     "desc_load": _desc_load,
     "desc_store": _desc_store,

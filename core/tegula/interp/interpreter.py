@@ -101,7 +101,7 @@ class FunctionPlan:
 
     def optional_slot(self, op: Op, name: str) -> int | None:
         """Slot of an operand that may have been left out."""
-        value = op.operand(name)
+        value = op.operand(name) if name in op.opdef.operand_index else None
         return None if value is None else self.slot(value)
 
     def root(self, value: Value) -> int | None:

@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 from tegula.frontend.diagnostics import LanguageError
 from tegula.frontend.promotion import name_of
-from tegula.ir.types import DType, bf16, f16, f32, f64
+from tegula.ir.types import DType, bf16, f16, f32, f64, i1, i64
 
 from .builtin import builtin
 from .memory import pointer_operand, stored, writable
-from .values import tensor
+from .values import describe, tensor
 
 if TYPE_CHECKING:
     from tegula.frontend.semantic import Semantic
 
+LOAD_ORDERS = ("acquire", "relaxed")
+STORE_ORDERS = ("release", "relaxed")
 ORDERS = ("acq_rel", "acquire", "release", "relaxed")
 SCOPES = ("gpu", "cta", "sys")
 
@@ -168,3 +170,85 @@ def atomic_cas(
         sem=s.choice(sem, ORDERS, "atomic_cas: sem"),
         scope=s.choice(scope, SCOPES, "atomic_cas: scope"),
     )
+
+
+def _plain(elem: DType, what: str) -> None:
+    if elem is i1:
+        raise LanguageError(f"{what} does not work on {name_of(elem)}", "use a byte: tl.uint8")
+
+
+@builtin
+def atomic_load(
+    s: Semantic,
+    pointer: tensor,
+    mask: Any = None,
+    sem: str | None = None,
+    scope: str | None = None,
+) -> tensor:
+    """Read as one step; with `acquire` (the default) what its writer did before is seen as well.
+    0 where `mask` is false.
+    """
+    what = "atomic_load"
+    ptr, elem = pointer_operand(s, pointer, what)
+    _plain(elem, what)
+    enabled = s.mask(mask, ptr.ir_shape, what)
+    masks = {} if enabled is None else {"mask": enabled.handle}
+    order = s.choice(sem, LOAD_ORDERS, f"{what}: sem")
+    place = s.choice(scope, SCOPES, f"{what}: scope")
+    return s.emit("atomic_load", ptr.handle, sem=order, scope=place, **masks)
+
+
+@builtin
+def atomic_store(
+    s: Semantic,
+    pointer: tensor,
+    val: Any,
+    mask: Any = None,
+    sem: str | None = None,
+    scope: str | None = None,
+) -> None:
+    """Write as one step; with `release` (the default) who reads it also sees what was done
+    before.
+    """
+    what = "atomic_store"
+    ptr, elem = pointer_operand(s, pointer, what)
+    writable(ptr, what)
+    _plain(elem, what)
+    value = stored(s, val, ptr, elem, what)
+    enabled = s.mask(mask, ptr.ir_shape, what)
+    masks = {} if enabled is None else {"mask": enabled.handle}
+    order = s.choice(sem, STORE_ORDERS, f"{what}: sem")
+    place = s.choice(scope, SCOPES, f"{what}: scope")
+    s.b.create("atomic_store", ptr.handle, value.handle, sem=order, scope=place, **masks)
+
+
+@builtin
+def atomic_poll(
+    s: Semantic,
+    pointer: tensor,
+    expected: Any,
+    sem: str | None = None,
+    scope: str | None = None,
+    timeout_ns: Any = None,
+) -> tensor:
+    """Wait until memory equals `expected`; True if it does, False if `timeout_ns` nanoseconds are
+    over first. Without a timeout it waits for ever, which another program has to end.
+    """
+    what = "atomic_poll"
+    ptr, elem = pointer_operand(s, pointer, what)
+    _plain(elem, what)
+    if ptr.ir_shape:
+        raise LanguageError(
+            f"{what} waits for one element, not for {describe(ptr)}", "poll them one by one"
+        )
+    if elem.bits not in (16, 32, 64):
+        raise LanguageError(
+            f"{what} does not work on {name_of(elem)}", "it works on 16, 32 and 64 bits"
+        )
+    wanted = stored(s, expected, ptr, elem, f"{what}: expected")
+    limit = {}
+    if timeout_ns is not None:
+        limit["timeout"] = s.to_type(timeout_ns, i64, f"{what}: timeout_ns").handle
+    order = s.choice(sem, LOAD_ORDERS, f"{what}: sem")
+    place = s.choice(scope, SCOPES, f"{what}: scope")
+    return s.emit("atomic_poll", ptr.handle, wanted.handle, sem=order, scope=place, **limit)

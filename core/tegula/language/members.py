@@ -12,8 +12,8 @@ TENSOR_METHODS: Final[dict[str, Any]] = {
         for module, names in (
             (
                 atomic,
-                "atomic_add atomic_and atomic_cas atomic_max atomic_min atomic_or atomic_xchg "
-                "atomic_xor",
+                "atomic_add atomic_and atomic_cas atomic_load atomic_max atomic_min atomic_or "
+                "atomic_poll atomic_store atomic_xchg atomic_xor",
             ),
             (collect, "argsort flip gather histogram sort topk"),
             (creation, "cast"),

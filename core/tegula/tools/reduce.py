@@ -29,7 +29,7 @@ Fails = Callable[[Case], bool]
 Edit = Callable[[Op, Cloner], "Sequence[Value] | None"]
 
 EFFECTS = frozenset(
-    {"store", "desc_store", "atomic_rmw", "atomic_cas", "print", "assert", "assume"}
+    {"store", "desc_store", "atomic_rmw", "atomic_cas", "atomic_store", "print", "assert", "assume"}
 )
 
 

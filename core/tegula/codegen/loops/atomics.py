@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tegula.codegen.loops.convert import bitcast, from_f32, to_f32
+from tegula.codegen.loops.evaluate import Evaluation
 from tegula.codegen.loops.lanes import Lanes, mem_type, reg_type
 from tegula.codegen.loops.text import Scope, Val
 from tegula.ir.core import Op
@@ -18,24 +19,42 @@ def pointee(op: Op) -> DType:
     return e.elem
 
 
-def emit(l: Lanes, op: Op, args: list[Val]) -> Val:
+NAMES = frozenset({"atomic_rmw", "atomic_cas", "atomic_load", "atomic_store", "atomic_poll"})
+UNMASKED = frozenset({"atomic_cas", "atomic_poll"})
+
+
+def emit(l: Lanes, op: Op, args: list[Val]) -> Val | None:
     """One atomic op on scalar operands; gives the old value, 0 where the mask is off."""
     e, w = pointee(op), l.w
-    mask = args[2] if op.name == "atomic_rmw" and len(args) == 3 else None
-    if mask is not None and mask.const == 1:
-        mask = None
+    mask = None
+    if op.name not in UNMASKED and op.operand("mask") is not None:
+        mask = args[-1]
+        if mask.const == 1:
+            mask = None
     if mask is None:
         return _one(l, op, e, args)
     branch = w.begin_if(mask)
     old = _one(l, op, e, args)
+    if old is None:
+        w.end_if(branch)
+        return None
     zero = w.literal("0.0" if old.ty in ("half", "float", "double") else "0", old.ty)
     w.begin_else(branch)
     (out,) = w.end_if(branch, [old], [zero])
     return out
 
 
-def _one(l: Lanes, op: Op, e: DType, args: list[Val]) -> Val:
+def _one(l: Lanes, op: Op, e: DType, args: list[Val]) -> Val | None:
     order = ORDER[op.attrs["sem"]]
+    if op.name == "atomic_load":
+        return _from_bits(l, _read(l, e, args[0], order), e)
+    if op.name == "atomic_store":
+        bits = f"i{8 * e.itemsize}"
+        l.w.do(f"store atomic {bits} {_bits(l, args[1], bits).text}, ptr {args[0].text} {order}, "
+               f"align {e.itemsize}")
+        return None
+    if op.name == "atomic_poll":
+        return _poll(l, e, args, order)
     if op.name == "atomic_cas":
         return _cas(l, e, args[0], args[1], args[2], order)
     kind = op.attrs["kind"]
@@ -56,6 +75,60 @@ def _one(l: Lanes, op: Op, e: DType, args: list[Val]) -> Val:
         return l.w.here(ty, f"atomicrmw fadd ptr {p.text}, {ty} {x.text} {order}, "
                             f"align {e.itemsize}")
     return _by_swapping(l, e, p, x, kind, order)
+
+
+def _read(l: Lanes, e: DType, p: Val, order: str) -> Val:
+    bits = f"i{8 * e.itemsize}"
+    return l.w.here(bits, f"load atomic {bits}, ptr {p.text} {order}, align {e.itemsize}")
+
+
+POLL = """
+define internal i1 @{name}(ptr %p, {ty} %expected, i64 %timeout) nounwind {{
+entry:
+  %clock = alloca {{ i64, i64 }}
+  %timed = icmp sge i64 %timeout, 0
+  br i1 %timed, label %start, label %look
+start:
+  %rc0 = call i32 @clock_gettime(i32 1, ptr %clock)
+  %s0 = load i64, ptr %clock
+  %ns0.p = getelementptr i64, ptr %clock, i64 1
+  %ns0 = load i64, ptr %ns0.p
+  br label %look
+look:
+  %second = phi i64 [ 0, %entry ], [ %s0, %start ], [ %second, %wait ], [ %second, %late ]
+  %nano = phi i64 [ 0, %entry ], [ %ns0, %start ], [ %nano, %wait ], [ %nano, %late ]
+  %now = load atomic {ty}, ptr %p {order}, align {size}
+  %same = icmp eq {ty} %now, %expected
+  br i1 %same, label %done, label %wait
+wait:
+  br i1 %timed, label %late, label %look
+late:
+  %rc1 = call i32 @clock_gettime(i32 1, ptr %clock)
+  %s1 = load i64, ptr %clock
+  %ns1.p = getelementptr i64, ptr %clock, i64 1
+  %ns1 = load i64, ptr %ns1.p
+  %ds = sub i64 %s1, %second
+  %dns = sub i64 %ns1, %nano
+  %ds.ns = mul i64 %ds, 1000000000
+  %gone = add i64 %ds.ns, %dns
+  %over = icmp sge i64 %gone, %timeout
+  br i1 %over, label %done, label %look
+done:
+  ret i1 %same
+}}
+"""
+
+
+def _poll(l: Lanes, e: DType, args: list[Val], order: str) -> Val:
+    """Look at memory until it has the value, or (timeout not negative) the time is over."""
+    w, ty = l.w, f"i{8 * e.itemsize}"
+    name = f"poll_{ty}_{order}"
+    assert isinstance(l, Evaluation)
+    l.k.add_function(name, POLL.format(name=name, ty=ty, order=order, size=e.itemsize),
+                     ("declare i32 @clock_gettime(i32, ptr)",))
+    timeout = args[2].text if len(args) == 3 else "-1"
+    return w.here("i1", f"call i1 @{name}(ptr {args[0].text}, {ty} {_bits(l, args[1], ty).text}, "
+                        f"i64 {timeout})")
 
 
 def _bits(l: Lanes, x: Val, ty: str) -> Val:

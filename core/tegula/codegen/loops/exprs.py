@@ -21,7 +21,8 @@ MOVES = frozenset(
 )
 """Ops that move elements and compute nothing."""
 
-NODES = frozenset({"load", "reduce", "scan", "dot", "cat", "atomic_rmw", "atomic_cas", "for",
+NODES = frozenset({"load", "reduce", "scan", "dot", "cat", "atomic_rmw", "atomic_cas",
+                   "atomic_load", "atomic_poll", "for",
                    "while", "if", "sort", "histogram", "map"})  # fmt: skip
 """Ops that an expression does not reach through (a load it does, as a leaf that is evaluated)."""
 

@@ -142,6 +142,8 @@ class Atomic(Handler):
         assert op is not None
         args = [ev.vec(ev.eval(o, index), elem_of(o.type)) for o in op.operands]
         old = atomics.emit(ev, op, args)
+        if old is None:
+            return []
         result = op.results[0]
         if self.k.plan.reads(result):
             ev.remember_here(result, index, Vec(old))

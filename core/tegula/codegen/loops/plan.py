@@ -275,15 +275,16 @@ class BlockPlan:
             joined = self._join(item, shape_of(ptr.type), t, None, scalar=True)
             assert joined is not None
             slot = joined
-            result = op.results[0]
-            self.ready[result] = slot.t
-            self.exact_only.add(result)
-            self._slot_of[result] = slot
+            for result in op.results:
+                self.ready[result] = slot.t
+                self.exact_only.add(result)
+                self._slot_of[result] = slot
         self._effect(slot, op, ptr, True)
         if op.attrs["sem"] in ("acquire", "acq_rel"):
             self.acquire = max(self.acquire, slot.t + 1)
 
-    _place_atomic_cas = _place_atomic_rmw
+    _place_atomic_cas = _place_atomic_load = _place_atomic_store = _place_atomic_rmw
+    _place_atomic_poll = _place_atomic_rmw
 
     def _place_reduce(self, op: Op) -> None:
         space = shape_of(op.operands[0].type)
@@ -608,6 +609,7 @@ def _accesses(op: Op) -> list[tuple[Op, Value, bool]]:
     out = []
     for region in op.regions:
         for inner in region.walk():
-            if inner.name in ("load", "store", "atomic_rmw", "atomic_cas"):
+            if inner.name in ("load", "store", "atomic_rmw", "atomic_cas", "atomic_load",
+                              "atomic_store", "atomic_poll"):
                 out.append((inner, inner.operands[0], inner.name != "load"))
     return out

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..opdef import REQUIRED, check, op
-from ..types import Descriptor, DType, Pointer, Tile, Type, elem_of, i1, shape_of, with_elem
+from ..types import Descriptor, DType, Pointer, Tile, Type, elem_of, i1, i64, shape_of, with_elem
 from .rules import mask_matches, pointee, scalar_elem, types_of
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ CACHE_STORE = ("", ".wb", ".cg", ".cs", ".wt")
 EVICT = ("", "evict_first", "evict_last", "evict_normal")
 ATOMIC_KINDS = ("add", "max", "min", "and", "or", "xor", "xchg")
 ORDERS = ("relaxed", "acquire", "release", "acq_rel")
+LOAD_ORDERS = ("acquire", "relaxed")
+STORE_ORDERS = ("release", "relaxed")
 SCOPES = ("cta", "gpu", "sys")
 
 
@@ -147,6 +149,65 @@ class AtomicCAS:
         )
         check(elem_of(t) is not i1, "atomics of truth values do not exist: use a byte")
         return [t]
+
+
+def _check_atomic(op: Op, orders: tuple[str, ...]) -> Type:
+    """Checks of an atomic access; the type accessed."""
+    t = _loaded(op)
+    check(
+        op.attrs["sem"] in orders, f"{op.name}: sem is one of {orders}, not {op.attrs['sem']!r}"
+    )
+    check(op.attrs["scope"] in SCOPES, f"{op.name}: scope is one of {SCOPES}")
+    check(scalar_elem(t, "an atomic") is not i1, "atomics of truth values do not exist: use a byte")
+    return t
+
+
+@op("atomic_load", effects="read atomic")
+class AtomicLoad:
+    """Read as one step; 0 where masked off. With acquire, what the writer did before is seen."""
+
+    operands = "ptr mask?"
+    attrs = {"sem": "acquire", "scope": "gpu"}
+
+    def infer(op: Op) -> list[Type]:
+        t = _check_atomic(op, LOAD_ORDERS)
+        _check_mask(op)
+        return [t]
+
+
+@op("atomic_store", effects="write atomic")
+class AtomicStore:
+    """Write as one step where the mask is set. With release, what was done before is seen by who
+    reads it.
+    """
+
+    operands = "ptr value mask?"
+    attrs = {"sem": "release", "scope": "gpu"}
+
+    def infer(op: Op) -> list[Type]:
+        t = _check_atomic(op, STORE_ORDERS)
+        _check_mask(op)
+        _check_writable(op)
+        check(op.operands[1].type is t, f"atomic_store through {op.operands[0].type} needs {t}")
+        return []
+
+
+@op("atomic_poll", effects="read atomic")
+class AtomicPoll:
+    """Read one element again and again until it equals `expected` (bit for bit) or `timeout`
+    nanoseconds are over; gives whether it does. Without a timeout it waits for ever.
+    """
+
+    operands = "ptr expected timeout?"
+    attrs = {"sem": "acquire", "scope": "gpu"}
+
+    def infer(op: Op) -> list[Type]:
+        t = _check_atomic(op, LOAD_ORDERS)
+        check(isinstance(op.operands[0].type, Pointer), "atomic_poll takes one pointer")
+        check(op.operands[1].type is t, f"atomic_poll: expected must be {t}")
+        timeout = op.operand("timeout")
+        check(timeout is None or timeout.type is i64, "atomic_poll: the timeout is an i64")
+        return [i1]
 
 
 @op("make_descriptor", traits="pure")
