@@ -36,6 +36,7 @@ TEXT_RULES = (
      "registers of a GPU"),
     (r"override_arch|GPUTarget\(", "compiles for a GPU by name"),
     (r"maxnreg|ptx_options|ptx_version", "options of a GPU's assembler"),
+    (r"assert .* in \w+\.asm\[", "text of another compiler's IR"),
     (r"fpsan|consan|instrumentation_mode", "sanitisers of a GPU's code"),
 )  # fmt: skip
 """Pattern in the text of a failing test -> why the test does not apply."""

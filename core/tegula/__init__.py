@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tegula.runtime.arrays import DeviceArray as DeviceArray
     from tegula.runtime.arrays import asarray as asarray
     from tegula.runtime.arrays import empty as empty
+    from tegula.runtime.async_compile import AsyncCompileMode as AsyncCompileMode
     from tegula.runtime.autotune import Autotuner as Autotuner
     from tegula.runtime.autotune import Config as Config
     from tegula.runtime.autotune import autotune as autotune
@@ -28,6 +29,7 @@ __version__ = "0.1.0"
 
 # Public name -> module that defines it. Nothing is imported before it is asked for.
 _LAZY = {
+    "AsyncCompileMode": "tegula.runtime.async_compile",
     "Autotuner": "tegula.runtime.autotune",
     "CompiledKernel": "tegula.runtime.compiled",
     "Config": "tegula.runtime.autotune",

@@ -48,7 +48,7 @@ def writable(pointer: tensor, what: str) -> None:
     """Refuse pointers that are declared constant."""
     if isinstance(pointer.ir_elem, Pointer) and pointer.ir_elem.const:
         raise LanguageError(
-            f"{what}: cannot write through a constant pointer",
+            f"{what}: Cannot store to a constant pointer",
             "remove the annotation tl.const, or pass a writable array",
         )
 

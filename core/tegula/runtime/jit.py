@@ -12,6 +12,7 @@ from tegula.config import OVERRIDES, config
 from tegula.errors import ArgumentError, CompilationError, HostCallError
 from tegula.frontend.function import DeviceFunction
 from tegula.runtime import grids
+from tegula.runtime.async_compile import active_mode
 from tegula.runtime.interface import KernelInterface
 from tegula.runtime.parameters import KernelParam, kernel_params
 
@@ -240,7 +241,12 @@ class JITFunction(DeviceFunction, KernelInterface):
         if not callable(grid):
             grids.normalize(self.fn.__name__, grid)
         mocked, named = mock_arguments(self.params, args, kwargs)
-        return self._variants.prepare(mocked, named).compiled
+
+        def compile() -> CompiledKernel:
+            return self._variants.prepare(mocked, named).compiled
+
+        mode = active_mode.get()
+        return compile() if mode is None else mode.submit(compile)  # type: ignore[return-value]
 
     def add_pre_run_hook(self, hook: Callable[..., Any]) -> None:
         """Call `hook(*args, **kwargs)` before every launch; launches then go through Python."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tegula import cdiv, constexpr_function, next_power_of_2
 from tegula.compat.triton.allocation import set_allocator
-from tegula.compat.triton.async_compile import AsyncCompileMode, FutureKernel
 from tegula.compat.triton.compiler import compile
 from tegula.compat.triton.errors import (
     CompilationError,
@@ -14,6 +13,7 @@ from tegula.compat.triton.errors import (
 )
 from tegula.compat.triton.kernels import TensorWrapper, must_use_result, reinterpret
 from tegula.compat.triton.table import VERSION
+from tegula.runtime.async_compile import AsyncCompileMode, FutureKernel
 from tegula.runtime.autotune import Config, autotune
 from tegula.runtime.heuristics import heuristics
 from tegula.runtime.interface import KernelInterface

@@ -48,7 +48,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "triton.runtime.cache": (_HERE + "cache",),
     "triton.runtime.interpreter": (_HERE + "runtime", _HERE + "kernels"),
     "triton.runtime._allocation": (_HERE + "allocation",),
-    "triton.runtime._async_compile": (_HERE + "async_compile",),
+    "triton.runtime._async_compile": ("tegula.runtime.async_compile",),
     "triton.compiler": (_HERE + "compiler",),
     "triton.compiler.compiler": (_HERE + "compiler",),
     "triton.compiler.errors": (_HERE + "errors",),

@@ -1,12 +1,21 @@
-"""`AsyncCompileMode`: compilations of warm-ups, given to an executor."""
+"""Warm-ups that compile in an executor.
+
+with AsyncCompileMode(ThreadPoolExecutor()):
+    first = one.warmup(...)                     # returns at once
+    second = other.warmup(...)
+first[grid](...)                                # both are compiled here
+"""
 
 from __future__ import annotations
 
-from concurrent.futures import Executor, Future, as_completed
 from contextvars import ContextVar, copy_context
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor, Future
 
 active_mode: ContextVar[AsyncCompileMode | None] = ContextVar("active_mode", default=None)
+"""The mode that warm-ups of this thread or task are in."""
 
 
 class FutureKernel:
@@ -57,6 +66,6 @@ class AsyncCompileMode:
 
     def __exit__(self, *exception: object) -> None:
         active_mode.reset(self._token)
-        for future in as_completed(self._futures):
+        futures, self._futures = self._futures, []
+        for future in futures:
             FutureKernel(future).result(self.ignore_errors)
-        self._futures.clear()
