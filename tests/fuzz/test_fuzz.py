@@ -184,3 +184,26 @@ def test_cpu_agrees_with_the_interpreter_on_many_programs() -> None:
     summary = fuzz("cpu", count, first=100_000, workers=2, stop_after=1)
 
     assert summary.findings == []
+
+
+ENDLESS = """
+; arg x = i32([0])
+; expect x =
+kernel @k(%x: ptr<i32>) {
+  %zero = constant {value = 0} : i32
+  %r = while [%zero] : i32 before(%i: i32) {
+    %yes = constant {value = 1} : i1
+    condition %yes, values = [%i]
+  } after(%j: i32) {
+    yield [%j]
+  }
+  store %x, %r
+  return
+}
+"""
+
+
+def test_an_endless_candidate_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tegula.tools.reduce.CANDIDATE_SECONDS", 0.2)
+
+    assert completed(from_text(ENDLESS)) is None

@@ -9,6 +9,9 @@ operands in place of results, branches and loops replaced by what is in them, pl
 
 from __future__ import annotations
 
+import contextlib
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -31,6 +34,33 @@ Edit = Callable[[Op, Cloner], "Sequence[Value] | None"]
 EFFECTS = frozenset(
     {"store", "desc_store", "atomic_rmw", "atomic_cas", "atomic_store", "print", "assert", "assume"}
 )
+
+
+CANDIDATE_SECONDS = 5.0
+"""What the interpreter may take for a candidate: a changed condition can make a loop endless."""
+
+
+class TookTooLong(Exception):
+    """A candidate runs on and on."""
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise TookTooLong in the main thread when the time is over."""
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGALRM"):
+        yield
+        return
+
+    def over(number: int, frame: object) -> None:
+        raise TookTooLong
+
+    saved = signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, saved)
 
 
 class Reducer:
@@ -185,7 +215,8 @@ def completed(case: Case) -> Case | None:
         module, args = without_unused(kernel, launch.args)
         launch = Launch(module, args, launch.grid)
         verify(module)
-        after = interpret(launch, strict=True)
+        with time_limit(CANDIDATE_SECONDS):
+            after = interpret(launch, strict=True)
     except (VerifyError, IRError):
         return None
     except Exception:  # the simplified program does something that it must not

@@ -30,10 +30,10 @@ MAX_GRID = 3
 FEATURES = frozenset(
     {
         "memory", "loops", "reductions", "dot", "math", "calls", "atomics", "descriptors",
-        "narrow",
+        "narrow", "collect",
     }
 )  # fmt: skip
-"""What programs may contain; `narrow` stands for fp8 values."""
+"""What programs may contain: `narrow` stands for fp8 values, `collect` for sorting and the like."""
 
 Choose = Callable[[int], int]
 

@@ -18,7 +18,7 @@ from tegula.conformance.programs.base import (
     dtype_of,
     numel,
 )
-from tegula.conformance.programs.values import Combining
+from tegula.conformance.programs.values import Collecting
 from tegula.ir import Block, Function, Module, Pointer, Value
 from tegula.ir import types as t
 from tegula.ir.types import shape_of, with_shape
@@ -29,7 +29,7 @@ MATH_ULP = 8.0
 """Error that elementary functions may have in random programs."""
 
 
-class Memory(Combining):
+class Memory(Collecting):
     """Loads, stores, atomics and descriptors."""
 
     in_pointers: list[Value]
@@ -203,6 +203,7 @@ class ProgramMaker(Memory):
             "reductions": [self.reduce, self.scan],
             "dot": [self.dot],
             "math": [self.math],
+            "collect": [self.flip, self.gather, self.sort, self.histogram, self.map],
         }
         if "memory" in self.features:
             steps += [self.load, self.load, self.store, self.work_access]

@@ -240,6 +240,62 @@ class Combining(Shapes):
         self.add(self.one_zero(self.b.dot(left, right, total)))
 
 
+class Collecting(Combining):
+    """Steps that move elements by their values."""
+
+    def row_source(self) -> Value | None:
+        return self.having(lambda v: bool(shape_of(v.type)) and 0 < numel(v) <= 256)
+
+    def flip(self) -> None:
+        v = self.row_source()
+        if v is not None:
+            self.add(self.b.flip(v, axis=self.choose(len(shape_of(v.type)))))
+
+    def gather(self) -> None:
+        v = self.row_source()
+        if v is None:
+            return
+        shape = shape_of(v.type)
+        index = self.having(lambda u: shape_of(u.type) == shape and dtype_of(u) is t.i32)
+        if index is None:
+            flat = self.b.arange(start=-2, end=prod(shape) - 2)
+            index = self.b.reshape(flat, shape=shape)
+        self.add(self.b.gather(v, index, axis=self.choose(len(shape))))
+
+    def sort(self) -> None:
+        v = self.row_source()
+        if v is None or dtype_of(v) is t.i1 or (dtype_of(v).is_float and dtype_of(v).bits == 8):
+            return
+        axis, down = self.choose(len(shape_of(v.type))), bool(self.choose(2))
+        more = [self.positions(v, axis)] if self.choose(2) else []
+        found = self.b.sort(v, more, axis=axis, descending=down)
+        self.add_all(found if isinstance(found, tuple) else (found,))
+
+    def histogram(self) -> None:
+        v = self.having(lambda v: bool(shape_of(v.type)) and dtype_of(v).is_int)
+        if v is not None:
+            mask = self.mask_for(shape_of(v.type)) if self.choose(2) else None
+            self.add(self.b.histogram(v, mask, bins=self.pick((1, 5, 16))))
+
+    def map(self) -> None:
+        """A function with a branch, of each element."""
+        v = self.row_source()
+        if v is None:
+            return
+        dtype = dtype_of(v)
+        block, then, other = Block([dtype]), Block(), Block()
+        b = Builder(block)
+        (x,) = block.args
+        with b.at(then):
+            b.yield_([b.neg(x)])
+        with b.at(other):
+            b.yield_([b.create(self.pick(("add", "mul")), x, x)])
+        (value,) = b.if_(b.cmp(x, b.constant(self.number(dtype), dtype), pred="lt"), then, other)
+        b.yield_([value])
+        found = self.b.create("map", [v], regions=[block])
+        self.add_all(found if isinstance(found, tuple) else (found,))
+
+
 def argmax_region(dtype: DType) -> Block:
     """(value, index) pairs to the larger value, of equal ones to the smaller index."""
     block = Block([dtype, t.i32, dtype, t.i32])
