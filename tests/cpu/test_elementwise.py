@@ -52,7 +52,7 @@ def apply(op: str, names: list[str], out: str, scalar: bool, exact: bool, **attr
 
 
 @pytest.mark.parametrize("scalar", [False, True])
-@pytest.mark.parametrize("name", INTS + ["i1"])
+@pytest.mark.parametrize("name", [*INTS, "i1"])
 @pytest.mark.parametrize(
     "op", ["add", "sub", "mul", "div", "rem", "min", "max", "mulhi", "and_", "or_", "xor", "shl",
            "shr"])  # fmt: skip

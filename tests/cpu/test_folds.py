@@ -170,3 +170,25 @@ def test_scan_used_by_another_nest_and_in_its_own() -> None:
         b.put(p, b.sub(r, b.splat(total, shape=(40,))))
 
     check({"x": normal(40), "o": zeros(40), "p": zeros(40)}, body, tolerance=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(7,), (40,), (3, 20), (20, 3)])
+def test_regions_with_branches(shape: tuple[int, ...]) -> None:
+    x = data(shape, "i32")
+
+    def body(b, x, o, s):
+        def f(p, q):
+            even = b.cmp(b.and_(p, b.constant(1, ir.i32)), b.constant(0, ir.i32), pred="eq")
+            (r,) = b.if_(even, b.region([], lambda: b.add(p, q)),
+                         b.region([], lambda: b.add(q, p)))
+            return r
+
+        tile = b.get(x, shape)
+        for axis in axes(shape):
+            (r,) = b.reduce([tile], b.region([ir.i32] * 2, f), axis=axis)
+            b.put(b.addptr(o, b.constant(64 * axis, ir.i32)), r)
+            for k, back in enumerate((False, True)):
+                (r,) = b.scan([tile], b.region([ir.i32] * 2, f), axis=axis, reverse=back)
+                b.put(b.addptr(s, b.constant(64 * (2 * axis + k), ir.i32)), r)
+
+    check({"x": x, "o": zeros(128, np.int32), "s": zeros(256, np.int32)}, body)

@@ -1,4 +1,4 @@
-"""Loops and branches of the IR: scalars become phis, tiles stay in one buffer for the whole loop."""
+"""Loops and branches: scalars become phis, tiles stay in one buffer for the whole loop."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from tegula.analysis.alias import pointer_roots
-from tegula.ir.core import Function, Op, Value
+from tegula.ir.core import Block, Function, Op, Value
 from tegula.ir.patterns import constant_value
 from tegula.ir.types import DType, Tile, elem_of, is_pointer, shape_of
 
@@ -30,6 +30,9 @@ _COST = {
     "constant": 0, "arange": 0, "cast": 1, "div": 8, "rem": 10, "sqrt": 8, "rsqrt": 12, "fma": 1,
     "load": 3, "mulhi": 3, "program_id": 0, "num_programs": 0,
 }  # fmt: skip
+MAX_DEPTH = 100
+"""Recursion over operands ends here."""
+
 CHEAP = 6
 """An expression of at most this cost is computed again rather than kept."""
 
@@ -49,6 +52,7 @@ class Exprs:
         self._strides: dict[tuple[Value, int], Stride] = {}
         self._same: dict[Value, int] = {}
         self._numbers: dict[tuple[object, ...], int] = {}
+        self._depth = 0
         self.kept: set[Value] = set()
         """Values that lie in buffers: expressions end at them."""
 
@@ -179,7 +183,11 @@ class Exprs:
         """How far apart neighbours of `v` along `dim` are (in elements, for pointers)."""
         key = (v, dim)
         if key not in self._strides:
+            if self._depth > MAX_DEPTH:
+                return None  # no index is that complicated
+            self._depth += 1
             self._strides[key] = self._find_stride(v, dim)
+            self._depth -= 1
         return self._strides[key]
 
     def _find_stride(self, v: Value, dim: int) -> Stride:
@@ -268,6 +276,9 @@ class Exprs:
         if found is None:
             op = v.owner
             key: tuple[object, ...]
+            if self._depth > MAX_DEPTH:
+                return -1 - id(v)
+            self._depth += 1
             if op is None and v in self.params and is_pointer(v.type):
                 key = ("pointer",)
             elif op is None or not op.opdef.pure or op.regions:
@@ -277,6 +288,7 @@ class Exprs:
                 which = op.results.index(v)
                 key = (op.name, attrs, which, *[self.identity(o) for o in op.operands])
             found = self._same[v] = self._numbers.setdefault(key, len(self._numbers))
+            self._depth -= 1
         return found
 
     def unit_dim(self, v: Value) -> int | None:
@@ -289,6 +301,14 @@ class Exprs:
                     votes[d] += self.stride(leaf.owner.operands[0], d) in (1, -1)
         best = max(votes, default=0)
         return max(d for d in range(rank) if votes[d] == best) if best else None
+
+
+def is_elementwise(region: Block) -> bool:
+    """Whether a region of scalars only computes, so that it may run on vectors."""
+    return all(
+        op.opdef.terminator or (not op.regions and (op.opdef.elementwise or op.name == "hint"))
+        for op in region.ops
+    )
 
 
 def transposed_load(value: Value) -> tuple[Value, bool]:

@@ -16,6 +16,7 @@ from tegula.codegen.loops import x86
 from tegula.codegen.loops.convert import binary, float_const, from_f32, intrinsic, to_f32
 from tegula.codegen.loops.elementwise import minmax
 from tegula.codegen.loops.evaluate import Evaluation, Index
+from tegula.codegen.loops.exprs import is_elementwise
 from tegula.codegen.loops.handlers import Handler
 from tegula.codegen.loops.lanes import Lane, Lanes, Uni, Vec, reg_type, suffix, vector
 from tegula.codegen.loops.plan import Item
@@ -134,6 +135,8 @@ class Fold(Handler):
     def combined(self, ev: Evaluation, a: list[Val], b: list[Val]) -> list[Val]:
         if self.kind is not None:
             return [combine(ev, self.kind, self.accs[0], a[0], b[0])]
+        if not is_elementwise(self.region):
+            return self.k.run_region(self.region, [*a, *b])
         args: list[Lane] = [Vec(v) for v in (*a, *b)]
         return [ev.vec(x, e) for x, e in zip(ev.region(self.region, args), self.elems)]
 

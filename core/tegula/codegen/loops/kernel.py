@@ -19,7 +19,7 @@ from tegula.codegen.loops.matrix import MatrixProducts
 from tegula.codegen.loops.nest import Nest
 from tegula.codegen.loops.plan import BlockPlan, Item, Slot, captured
 from tegula.codegen.loops.prefetch import Prefetch
-from tegula.codegen.loops.text import Val, Writer
+from tegula.codegen.loops.text import Scope, Val, Writer
 from tegula.codegen.loops.vector import VectorTarget
 from tegula.ir.core import Block, Function, Op, Value
 from tegula.ir.types import DType, Pointer, elem_of, shape_of
@@ -253,6 +253,24 @@ class KernelEmitter:
         self.targets[key] = sink
         slot = Slot(0, shape, [Item("write", 0, None, v, key, (v,))])
         Nest(self, slot).emit()
+
+    def run_region(self, block: Block, args: list[Val]) -> list[Val]:
+        """Run a block of scalars on arguments, here and now; gives what it yields."""
+        inside = set(block.args)
+        for op in block.walk():
+            inside.update(op.results)
+            for region in op.regions:
+                inside.update(region.args)
+        self.env.update(zip(block.args, args))
+        out = [x for x in self.block(block, {}) if x is not None]
+        scope: Scope | None = self.w.scope
+        while scope is not None:  # it may run again on other arguments
+            for key in [k for k in scope.memo if isinstance(k, tuple) and k[0] in inside]:
+                del scope.memo[key]
+            scope = scope.parent
+        for v in inside:
+            self.env.pop(v, None)
+        return out
 
     # -- slots and their buffers
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tegula.codegen.loops.exprs import Exprs, is_tile, transposed_load
+from tegula.codegen.loops.exprs import Exprs, is_elementwise, is_tile, transposed_load
 from tegula.ir.core import Block, Op, Value
 from tegula.ir.patterns import constant_value
 from tegula.ir.types import shape_of
@@ -289,7 +289,8 @@ class BlockPlan:
     def _place_reduce(self, op: Op) -> None:
         space = shape_of(op.operands[0].type)
         item = Item("reduce", self.order[op], op, needs=op.operands)
-        slot = self._join(item, space, self.earliest(op.operands), self._preferred(op.operands))
+        slot = self._join(item, space, self.earliest(op.operands), self._preferred(op.operands),
+                          scalar=not is_elementwise(op.regions[0]))
         assert slot is not None
         for r in op.results:
             self.ready[r] = slot.t + 1
@@ -299,6 +300,7 @@ class BlockPlan:
         space = shape_of(op.operands[0].type)
         item = Item("scan", self.order[op], op, needs=op.operands)
         slot = self._join(item, space, self.earliest(op.operands), self._preferred(op.operands),
+                          scalar=not is_elementwise(op.regions[0]),
                           reverse=(op.attrs["axis"], op.attrs["reverse"]))
         assert slot is not None
         for r in op.results:
