@@ -287,7 +287,7 @@ def test_prints_come_in_the_order_of_programs(capsys: pytest.CaptureFixture[str]
     assert lines == [
         line
         for x in range(150)
-        for line in (f"pid ({x}, 0, 0) idx (4, {x}) v = {-x}", f"pid ({x}, 0, 0) v = 1.5")
+        for line in (f"pid ({x}, 0, 0) idx (4, {x}) v = {-x}", f"pid ({x}, 0, 0) v = 1.500000")
     ]
 
 
@@ -296,13 +296,14 @@ def test_prints_come_in_the_order_of_programs(capsys: pytest.CaptureFixture[str]
     [
         (0, 2**64 - 5, "-5"),
         (1, 2**64 - 5, str(2**64 - 5)),
-        (2, 0x3DCCCCCD, "0.1"),
+        (2, 0x3DCCCCCD, "0.100000"),
         (2, 0x7F800000, "inf"),
-        (3, 0x3FB999999999999A, "0.1"),
+        (3, 0x3FB999999999999A, "0.100000"),
         (4, 0x1000, "0x0000000000001000"),
         (16 | 32 << 8, 2**64 - 1, "0xffffffff"),
         (17 | 8 << 8, 10, "0x0a"),
-        (18, 0x3F800000, "0x3f800000"),
+        (18, 0x3F800000, "0x1p+0"),
+        (18, 0x3FC00000, "0x1.8p+0"),
     ],
 )
 def test_format_of_printed_values(kind: int, bits: int, text: str) -> None:

@@ -503,8 +503,8 @@ def test_printing(capsys):
     assert capsys.readouterr().out == "compiling pointer<int32>\n"
     prints = [op for op in module.functions["printing"].body.walk() if op.name == "print"]
     assert [(op.attrs["prefix"], op.attrs["hex"], len(op.operands)) for op in prints] == [
-        ("x:", False, 1),
-        ("twice", True, 2),
+        ("x: ", False, 1),
+        ("twice: ", True, 2),
     ]
 
 

@@ -205,10 +205,13 @@ def test_printing() -> None:
     run_kernel(module, (1, 2), [-1], output=lines.append)
 
     assert lines == [
-        "pid (0, 0, 0) v: [0, 1, 2] -1",
-        "pid (0, 0, 0) h: 0xffffffff",
-        "pid (0, 1, 0) v: [0, 1, 2] -1",
-        "pid (0, 1, 0) h: 0xffffffff",
+        line
+        for y in range(2)
+        for line in (
+            *(f"pid (0, {y}, 0) idx ({i}) v: (operand 0) {i}" for i in range(3)),
+            f"pid (0, {y}, 0) idx () v: (operand 1) -1",
+            f"pid (0, {y}, 0) idx () h: 0xffffffff",
+        )
     ]
 
 

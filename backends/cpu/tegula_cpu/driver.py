@@ -189,7 +189,7 @@ class CpuKernel(Kernel):
             failure = self._pool.last_failure()
             message, pid = failure or ("(no message)", (0, 0, 0))
             return DeviceAssertionError(
-                f"assertion failed in kernel '{self.entry}', program {pid}: {message}"
+                f"device-side assertion failed in kernel '{self.entry}', program {pid}: {message}"
             )
         if code == 1:
             wanted = self._record[offset("handle", "scratch") // 8]

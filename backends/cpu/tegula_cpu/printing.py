@@ -7,6 +7,7 @@ import struct
 import sys
 import traceback
 
+from tegula.printing import LAYOUT, NO_VALUE, integer, number, pointer, start
 from tegula_cpu.pool_ir import offset
 
 _RECORD = struct.Struct("<QQI3iI8i")
@@ -29,6 +30,12 @@ def print_records(address: int, count: int) -> None:
 def _line(record: tuple[int, ...]) -> str:
     prefix, bits, kind, x, y, z, rank = record[:7]
     text = ctypes.string_at(prefix).decode("utf-8", "replace")
+    layout, separator, label = text.partition(LAYOUT)
+    if separator:
+        if layout == NO_VALUE:
+            return f"{start((x, y, z), None, ())}{label}\n"
+        shape = [int(size) for size in layout.split(",") if size]
+        return f"{start((x, y, z), record[7 : 7 + rank], shape)}{label}{format_value(kind, bits)}\n"
     where = f"pid ({x}, {y}, {z})"
     if rank:
         where += f" idx ({', '.join(map(str, record[7 : 7 + rank]))})"
@@ -38,17 +45,13 @@ def _line(record: tuple[int, ...]) -> str:
 def format_value(kind: int, bits: int) -> str:
     """The text of one value; `kind`: a type, plus 16 for hex, plus the width in bits 8 to 15."""
     what, width = kind & 15, kind >> 8 & 255
+    as_hex = bool(kind & _HEX)
     if what == _POINTER:
-        return f"0x{bits:016x}"
-    if kind & _HEX:
-        width = width or (32 if what == _F32 else 64)
-        return f"0x{bits & (1 << width) - 1:0{max(1, width // 4)}x}"
-    if what == _SIGNED:
-        return str(bits - (1 << 64) if bits >> 63 else bits)
+        return pointer(bits)
     if what == _F32:
-        import numpy as np
-
-        return str(np.uint32(bits & 0xFFFFFFFF).view(np.float32))
+        return number(struct.unpack("<f", struct.pack("<I", bits & 0xFFFFFFFF))[0], as_hex)
     if what == _F64:
-        return repr(struct.unpack("<d", struct.pack("<Q", bits))[0])
-    return str(bits)
+        return number(struct.unpack("<d", struct.pack("<Q", bits))[0], as_hex)
+    if what == _SIGNED and bits >> 63:
+        bits -= 1 << 64
+    return integer(bits, width or 64, as_hex)

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tegula import printing
 from tegula.ir.core import Op, Value
-from tegula.ir.types import Descriptor, DType, elem_of, i1, numpy_dtype, shape_of
+from tegula.ir.types import Descriptor, DType, Pointer, elem_of, i1, numpy_dtype, shape_of
 
 from . import combine
 from .atomics import atomic_cas, atomic_load, atomic_poll, atomic_rmw, atomic_store
@@ -317,24 +318,27 @@ def _map(plan: FunctionPlan, op: Op) -> Step:
 # -- debugging
 
 
-def _shown(value: Any, as_hex: bool) -> str:
-    """Every element of a value, as numbers or as bits."""
-    array = np.asarray(value)
-    form: Any = {}
-    if as_hex:
-        digits = 2 * array.dtype.itemsize
-        array = array.view(f"u{array.dtype.itemsize}")
-        form = {"int": lambda v: f"0x{int(v):0{digits}x}"}
-    return np.array2string(array, formatter=form, threshold=1 << 62, separator=", ")
-
-
 def _print(plan: FunctionPlan, op: Op) -> Step:
     inputs = [plan.slot(v) for v in op.operands]
+    pointers = [isinstance(elem_of(v.type), Pointer) for v in op.operands]
     prefix, as_hex = op.attrs["prefix"], op.attrs["hex"]
+    several = len(inputs) > 1
 
     def run(env: Env) -> None:
-        shown = " ".join(_shown(env[s], as_hex) for s in inputs)
-        env[0].output(f"pid {env[0].pid} {prefix}{shown}".rstrip())
+        state = env[0]
+        if not inputs:
+            state.output(printing.start(state.pid, None, ()) + printing.label(prefix, None))
+        for number, slot in enumerate(inputs):
+            label = printing.label(prefix, number if several else None)
+            array = np.asarray(env[slot])
+            for index in np.ndindex(array.shape):
+                value = array[index]
+                text = (
+                    printing.pointer(int(value))
+                    if pointers[number]
+                    else printing.element(value, as_hex)
+                )
+                state.output(printing.start(state.pid, index, array.shape) + label + text)
 
     return run
 
@@ -352,7 +356,7 @@ def _assert(plan: FunctionPlan, op: Op) -> Step:
             if np.ndim(wrong):
                 lane = np.unravel_index(int(np.argmax(wrong)), np.shape(wrong))
                 where = f", first at element {tuple(int(i) for i in lane)}"
-            raise DeviceAssertionError(f"assertion failed: {message or 'condition'}{where}", op.loc)
+            raise DeviceAssertionError(f"device-side assertion failed: {message or 'condition'}{where}", op.loc)
 
     return run
 

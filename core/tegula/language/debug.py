@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tegula.frontend.diagnostics import LanguageError, StaticAssertion
 from tegula.ir.types import DType, i1
+from tegula.printing import normal_prefix
 
 from .builtin import Static, builtin
 from .values import condition_spec, describe, is_number, range_spec, tensor
@@ -43,7 +44,8 @@ def device_print(s: Semantic, prefix: str, *args: Any, hex: bool = False) -> Non
             'write device_print("x: ", x)',
         )
     values = [s.to_tensor(a, "device_print: argument").handle for a in args]
-    s.b.create("print", values, prefix=prefix, hex=s.flag(hex, "device_print: hex"))
+    text = normal_prefix(prefix, bool(values))
+    s.b.create("print", values, prefix=text, hex=s.flag(hex, "device_print: hex"))
 
 
 @builtin

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from tegula.codegen.loops.convert import to_f32
 from tegula.codegen.loops.text import Val
 from tegula.ir.core import Op, Value
-from tegula.ir.types import DType, Pointer, elem_of
+from tegula.ir.types import DType, Pointer, elem_of, shape_of
+from tegula.printing import LAYOUT, NO_VALUE, label
 
 if TYPE_CHECKING:
     from tegula.codegen.loops.kernel import KernelEmitter
@@ -61,7 +62,8 @@ def print_element(k: KernelEmitter, op: Op, v: Value, x: Val, index: list[Val]) 
             w.do(f"store i32 {w.resize(i, 'i32', True).text}, ptr {p.text}")
         place = base.text
         k.arena.give(spare, 4 * len(index))
-    prefix = _text(k, op.attrs["prefix"])
+    sizes = ",".join(map(str, shape_of(v.type)))
+    prefix = _text(k, f"{sizes}{LAYOUT}{label(op.attrs['prefix'], None)}")
     w.do(f"call void @{PRINT}(ptr %scratch, ptr {prefix}, i32 {kind}, i64 {bits.text}, "
          f"i32 %pid0, i32 %pid1, i32 %pid2, i32 {len(index)}, ptr {place})")
 
@@ -70,7 +72,7 @@ def print_text(k: KernelEmitter, op: Op) -> None:
     """Print a prefix alone (the driver prints it with the number 0)."""
     w = k.w
     w.declare(PRINT, "void (ptr, ptr, i32, i64, i32, i32, i32, i32, ptr)")
-    prefix = _text(k, op.attrs["prefix"])
+    prefix = _text(k, f"{NO_VALUE}{LAYOUT}{label(op.attrs['prefix'], None)}")
     w.do(f"call void @{PRINT}(ptr %scratch, ptr {prefix}, i32 0, i64 0, "
          f"i32 %pid0, i32 %pid1, i32 %pid2, i32 0, ptr null)")
 

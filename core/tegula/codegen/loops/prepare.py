@@ -24,9 +24,22 @@ def prepare(module: Module, function: Function) -> Function:
     names = {op.name for op in function.body.walk()}
     if names & {"make_descriptor", "desc_load", "desc_store"}:
         function = Cloner(_Descriptors().hook).function(function)
+    if any(op.name == "print" and len(op.operands) > 1 for op in function.body.walk()):
+        function = Cloner(_print_each).function(function)
     if "for" in names:
         function = Cloner(_carry_offsets).function(function)
     return function
+
+
+def _print_each(op: Op, cloner: Cloner) -> Sequence[Value] | None:
+    """One print for each of several values, which may differ in shape."""
+    if op.name != "print" or len(op.operands) < 2:
+        return None
+    b = _builder(cloner, op)
+    for number, v in enumerate(op.operands):
+        prefix = f"{op.attrs['prefix']}(operand {number}) "
+        b.create("print", [cloner.value(v)], prefix=prefix, hex=op.attrs["hex"])
+    return []
 
 
 def _builder(cloner: Cloner, op: Op) -> Builder:
