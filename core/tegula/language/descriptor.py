@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tegula.frontend.diagnostics import LanguageError
 from tegula.frontend.promotion import name_of
 from tegula.ir.core import Value
-from tegula.ir.types import DType, Pointer, bf16, f16, i64
+from tegula.ir.types import DType, Pointer, i64
 
 from .builtin import builtin
 from .values import as_constant, describe, is_number, tensor, tensor_descriptor
@@ -196,20 +196,15 @@ def scatter_tensor_descriptor(
 
 
 def _check_atomic(kind: str, elem: DType) -> None:
-    wide = elem.is_int and elem.bits >= 32
+    fits = elem.is_int and elem.bits >= 32
     if kind == "add":
-        fits = wide or (elem.is_float and elem.bits >= 16)
-    elif kind in ("min", "max"):
-        fits = wide or elem in (f16, bf16)
-    else:
-        fits = wide
+        fits = fits or (elem.is_float and elem.bits >= 16)
     if not fits:
+        floats = " and floats from fp16 on" if kind == "add" else ""
         raise LanguageError(
             f"atomic_{kind} of a descriptor does not work on {name_of(elem)}",
-            "it works on integers of 32 and 64 bits"
-            + {"add": " and floats from fp16 on", "min": ", fp16 and bf16",
-               "max": ", fp16 and bf16"}.get(kind, ""),
-        )  # fmt: skip
+            f"it works on integers of 32 and 64 bits{floats}",
+        )
 
 
 def _atomic(s: Semantic, kind: str, desc: Any, offsets: Any, value: Any) -> None:
