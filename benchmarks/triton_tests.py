@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import functools
 import inspect
 import json
 import os
@@ -108,6 +109,8 @@ def run_file(options: argparse.Namespace, test: str, out: Path) -> None:
         how = watch(process, out, options.timeout)
         running = started(out)
         if running is None:
+            if process.returncode not in (0, 1, 5):  # not: passed, failed, nothing to run
+                print(f"{test}: nothing more was run ({how})", file=sys.stderr)
             return
         append(out, {"id": running, "outcome": "failed", "error": f"{how} in this test"})
 
@@ -267,7 +270,7 @@ class Recorder:
             seen[function] += 1
             if index % self.every == 0 and item.nodeid not in self.done:
                 keep.append(item)
-                self.text[item.nodeid] = source_of(item)
+                self.text[item.nodeid] = source_of(item.function)
         items[:] = keep
 
     def pytest_collectreport(self, report: Any) -> None:
@@ -297,16 +300,18 @@ class Recorder:
         append(self.out, {"id": nodeid, "outcome": outcome, "error": error[-TAIL:]})
 
 
-def source_of(item: Any) -> str:
+@functools.cache
+def source_of(function: Any) -> str:
     """The text of a test, with that of the kernels and helpers of its file that it names."""
     try:
-        text = inspect.getsource(item.function)
+        text = inspect.getsource(function)
     except (OSError, TypeError):
         return ""
+    module = sys.modules[function.__module__]
     for name in set(re.findall(r"\w+", text)):
-        helper = getattr(item.module, name, None)
+        helper = getattr(module, name, None)
         helper = getattr(helper, "fn", helper)
-        if isinstance(helper, types.FunctionType) and helper.__module__ == item.module.__name__:
+        if isinstance(helper, types.FunctionType) and helper.__module__ == module.__name__:
             text += inspect.getsource(helper)
     return text
 
