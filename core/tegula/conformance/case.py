@@ -76,7 +76,8 @@ PROFILE_OF_DTYPE = {
     "f8e5": "fp8", "f8e5b16": "fp8", "f8e4nv": "fp8", "f8e4b8": "fp8", "f8e4b15": "fp8",
 }  # fmt: skip
 PROFILE_OF_OP = {
-    "atomic_rmw": "atomics", "atomic_cas": "atomics", "scan": "scan", "print": "printf",
+    "atomic_rmw": "atomics", "atomic_cas": "atomics", "atomic_load": "atomics",
+    "atomic_store": "atomics", "atomic_poll": "atomics", "scan": "scan", "print": "printf",
     "make_descriptor": "descriptors", "desc_load": "descriptors", "desc_store": "descriptors",
 }  # fmt: skip
 PROFILES = (

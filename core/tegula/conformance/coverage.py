@@ -29,7 +29,16 @@ from tegula.conformance.values import bits_of
 from tegula.ir import DTYPES, OPS, Op
 from tegula.ir.ops.arith import NAN_RULES, PREDICATES
 from tegula.ir.ops.debug import HINTS
-from tegula.ir.ops.memory import ATOMIC_KINDS, CACHE_LOAD, CACHE_STORE, EVICT, ORDERS, SCOPES
+from tegula.ir.ops.memory import (
+    ATOMIC_KINDS,
+    CACHE_LOAD,
+    CACHE_STORE,
+    EVICT,
+    LOAD_ORDERS,
+    ORDERS,
+    SCOPES,
+    STORE_ORDERS,
+)
 from tegula.ir.ops.reduce import PRECISIONS
 from tegula.ir.types import DType, Tile, shape_of
 
@@ -47,7 +56,10 @@ VALUES: dict[tuple[str, str], tuple[Any, ...] | str] = {
     ("load", "volatile"): (False, True), ("store", "cache"): CACHE_STORE,
     ("store", "evict"): EVICT, ("atomic_rmw", "kind"): ATOMIC_KINDS,
     ("atomic_rmw", "sem"): ORDERS, ("atomic_rmw", "scope"): SCOPES, ("atomic_cas", "sem"): ORDERS,
-    ("atomic_cas", "scope"): SCOPES, ("make_descriptor", "block_shape"): FREE,
+    ("atomic_cas", "scope"): SCOPES, ("atomic_load", "sem"): LOAD_ORDERS,
+    ("atomic_load", "scope"): SCOPES, ("atomic_store", "sem"): STORE_ORDERS,
+    ("atomic_store", "scope"): SCOPES, ("atomic_poll", "sem"): LOAD_ORDERS,
+    ("atomic_poll", "scope"): SCOPES, ("make_descriptor", "block_shape"): FREE,
     ("make_descriptor", "padding"): ("zero", "nan"), ("desc_load", "cache"): CACHE_LOAD,
     ("desc_load", "evict"): EVICT, ("desc_store", "cache"): CACHE_STORE,
     ("desc_store", "evict"): EVICT, ("reduce", "axis"): (0, 1, 2), ("scan", "axis"): (0, 1, 2),
@@ -70,7 +82,8 @@ MEMORY_EDGES = {
               "order", "overlap", "alias", "huge"),
     "addptr": ("huge", "strided", "unaligned", "scalar"),
     "atomic_rmw": ("masked", "tail", "scalar", "collision", "gather", "order"),
-    "atomic_cas": ("scalar", "collision"),
+    "atomic_cas": ("scalar", "collision"), "atomic_load": ("masked", "scalar"),
+    "atomic_store": ("masked", "scalar"), "atomic_poll": ("scalar",),
 }  # fmt: skip
 SHAPES = ("scalar", "one", "empty", "dimensions")
 

@@ -144,6 +144,20 @@ def _atomic_cas(k: _Kernel, d: OpDef, t: DType, attrs: dict[str, Any]) -> None:
     k.keep(k.b.atomic_cas(k.pointers(t), k.tile(t), k.tile(t), **attrs))
 
 
+def _atomic_load(k: _Kernel, d: OpDef, t: DType, attrs: dict[str, Any]) -> None:
+    k.keep(k.b.atomic_load(k.pointers(t), k.tile(i1), **attrs))
+
+
+def _atomic_store(k: _Kernel, d: OpDef, t: DType, attrs: dict[str, Any]) -> None:
+    k.b.atomic_store(k.pointers(t), k.tile(t), k.tile(i1), **attrs)
+
+
+def _atomic_poll(k: _Kernel, d: OpDef, t: DType, attrs: dict[str, Any]) -> None:
+    p = Value(Pointer(t), f"p{len(k.params)}")
+    k.params.append(p)
+    k.keep(k.b.atomic_poll(p, k.scalar(t), k.b.constant(1000, i64), **attrs))
+
+
 def _descriptor(k: _Kernel, d: OpDef, t: DType, attrs: dict[str, Any]) -> None:
     padding = attrs.pop("padding", "zero")
     base = Value(Pointer(t), f"p{len(k.params)}")
@@ -234,6 +248,7 @@ _SPECIAL: dict[str, Callable[[_Kernel, OpDef, DType, dict[str, Any]], None]] = {
     "constant": _constant, "arange": _arange, "program_id": _place, "num_programs": _place,
     "cast": _cast, "bitcast": _bitcast, "addptr": _addptr, "load": _load, "store": _store,
     "atomic_rmw": _atomic_rmw, "atomic_cas": _atomic_cas, "make_descriptor": _descriptor,
+    "atomic_load": _atomic_load, "atomic_store": _atomic_store, "atomic_poll": _atomic_poll,
     "desc_load": _descriptor, "desc_store": _descriptor, "reduce": _fold, "scan": _fold,
     "dot": _dot, "gather": _gather, "sort": _sort, "histogram": _histogram, "map": _map,
     "for": _for, "while": _while, "if": _if, "print": _print, "assert": _truth,

@@ -13,8 +13,8 @@ from tegula.conformance.cases.elementwise import ALL
 from tegula.conformance.cases.shapes import data
 from tegula.conformance.values import bits_of, edges, ordinary, small_integers, storage
 from tegula.ir import Block, Builder, DType
-from tegula.ir.ops.memory import ATOMIC_KINDS, ORDERS, SCOPES
-from tegula.ir.types import f32, i1, i32
+from tegula.ir.ops.memory import ATOMIC_KINDS, LOAD_ORDERS, ORDERS, SCOPES, STORE_ORDERS
+from tegula.ir.types import f32, i1, i32, i64
 
 INT_KINDS = ("and", "or", "xor")
 
@@ -208,6 +208,81 @@ def _barrier() -> Case:
     return s.case()
 
 
+def _load(t: DType, sem: str, scope: str) -> Case:
+    """Reads as one step: a tile, a masked one, a single element."""
+    n = 37
+    s = Sketch()
+    x, keep = data(t, (n,)), ordinary(i1, n)
+    p, m = s.buffer("x", t, x), s.buffer("keep", i1, keep)
+    line = s.flat((n,))
+    order = {"sem": sem, "scope": scope}
+    s.store(s.out("whole", t, x), s.b.atomic_load(s.at(p, line), **order))
+    mask = s.load(m, (n,))
+    some = s.b.atomic_load(s.at(p, line), mask, **order)
+    s.store(s.out("some", t, np.where(keep, x, np.zeros(n, storage(t)))), some)
+    far = s.b.addptr(p, s.constant(1 << 20))
+    missing = s.b.atomic_load(far, s.constant(0, (), i1), **order)
+    s.store(s.out("one", t, x[:1]), s.b.atomic_load(p, **order))
+    s.store(s.out("none", t, np.zeros(1, storage(t))), missing)
+    return s.case()
+
+
+def _store(t: DType, sem: str, scope: str) -> Case:
+    """Writes as one step: a tile, a masked one, a single element; seen by later loads."""
+    n = 37
+    s = Sketch()
+    x, keep = data(t, (n,)), ordinary(i1, n)
+    before = data(t, (n,), 5)
+    tile = s.load(s.buffer("x", t, x), (n,))
+    mask = s.load(s.buffer("keep", i1, keep), (n,))
+    line = s.flat((n,))
+    order = {"sem": sem, "scope": scope}
+    whole = s.out("whole", t, x, before=before)
+    s.b.atomic_store(s.at(whole, line), tile, **order)
+    some = s.out("some", t, np.where(keep, x, before), before=before)
+    s.b.atomic_store(s.at(some, line), tile, mask, **order)
+    one = s.out("one", t, [x[0], before[1]], before=before[:2])
+    first = s.load(whole)
+    s.b.atomic_store(one, first, **order)
+    off = s.constant(0, (), i1)
+    s.b.atomic_store(s.b.addptr(one, s.constant(1)), first, off, **order)
+    s.store(s.out("again", t, x), s.load(whole, (n,)))
+    return s.case()
+
+
+def _poll(t: DType, sem: str, scope: str) -> Case:
+    """A value that is there ends the waiting, one that is not ends it with the timeout."""
+    s = Sketch()
+    b = s.b
+    x = data(t, (2,))
+    x[1] = np.array([3]).astype(storage(t))[0]
+    flag = s.out("flag", t, [x[1], x[1]], before=x)
+    order = {"sem": sem, "scope": scope}
+    three, seven = s.constant(3, (), t), s.constant(7, (), t)
+    short = s.constant(2000, (), i64)
+    there = b.atomic_poll(b.addptr(flag, s.constant(1)), three, **order)
+    timed = b.atomic_poll(b.addptr(flag, s.constant(1)), three, short, **order)
+    never = b.atomic_poll(b.addptr(flag, s.constant(1)), seven, short, **order)
+    b.atomic_store(flag, three)
+    own = b.atomic_poll(flag, three, **order)
+    out = s.out("seen", i1, [1, 1, 0, 1])
+    for k, value in enumerate((there, timed, never, own)):
+        b.store(b.addptr(out, s.constant(k)), value)
+    return s.case()
+
+
+def _accesses() -> Iterator[Spec]:
+    """Atomic loads, stores and waiting."""
+    makers = {"atomic_load": _load, "atomic_store": _store, "atomic_poll": _poll}
+    tags = frozenset({"masked", "scalar"})
+    for name, make in makers.items():
+        orders = STORE_ORDERS if name == "atomic_store" else LOAD_ORDERS
+        label = name.replace("atomic_", "atomic.")
+        for number, t in enumerate(t for t in ALL if t is not i1):
+            sem, scope = orders[number % len(orders)], SCOPES[number % len(SCOPES)]
+            yield Spec(f"{label}.{t}", partial(make, t, sem, scope), (name,), (t,), tags)
+
+
 def specs() -> Iterator[Spec]:
     """All cases of this module."""
     for t in ALL:
@@ -228,6 +303,7 @@ def specs() -> Iterator[Spec]:
             frozenset({"masked", "scalar"}),
         )
         yield Spec(f"atomic.cas.{t}", partial(_cas, t), ("atomic_cas",), (t,))
+    yield from _accesses()
     yield Spec("atomic.tickets", _tickets, ("atomic_rmw",), (i32,), frozenset({"scalar"}))
     yield Spec("atomic.spin", _spin, ("atomic_cas",), (f32,), frozenset({"scalar", "collision"}))
     yield Spec("atomic.barrier", _barrier, ("atomic_rmw",), (i32,), frozenset({"order"}))
