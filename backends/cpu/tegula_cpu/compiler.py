@@ -45,7 +45,6 @@ class CpuOptions(Options):
             "num_ctas",
             "maxnreg",
             "enable_fp_fusion",
-            "sanitize_overflow",
         }
     )
 

@@ -5,11 +5,19 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 from typing import Any
 
 from tegula.errors import nearest
 from tegula.ir.types import i1
+from tegula.language.aggregates import (
+    HostFunction,
+    fields_of,
+    is_aggregate,
+    is_aggregate_class,
+    member,
+)
 from tegula.language.block_pointer import advance
 from tegula.language.builtin import emit
 from tegula.language.descriptor import DESCRIPTOR_METHODS
@@ -33,7 +41,7 @@ from tegula.language.values import (
 
 from .base import Base
 from .diagnostics import LanguageError, Unsupported
-from .function import unwrap
+from .function import DeviceFunction, unwrap
 from .globals import check_global
 from .semantic import Semantic
 
@@ -58,9 +66,9 @@ def _binary(
 
 
 BINARY: dict[type, Callable[[Semantic, Any, Any], Any]] = {
-    ast.Add: _binary(operator.add, Semantic.add),
-    ast.Sub: _binary(operator.sub, Semantic.sub),
-    ast.Mult: _binary(operator.mul, Semantic.mul),
+    ast.Add: _binary(operator.add, partial(Semantic.add, checked=True)),
+    ast.Sub: _binary(operator.sub, partial(Semantic.sub, checked=True)),
+    ast.Mult: _binary(operator.mul, partial(Semantic.mul, checked=True)),
     ast.Div: _binary(operator.truediv, Semantic.truediv),
     ast.FloorDiv: _binary(operator.floordiv, Semantic.floordiv),
     ast.Mod: _binary(operator.mod, Semantic.mod),
@@ -88,6 +96,15 @@ COMPARE: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Gt: ("gt", operator.gt),
     ast.GtE: ("ge", operator.ge),
 }
+
+
+DUNDER: dict[type, str] = {
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.FloorDiv: "floordiv",
+    ast.Mod: "mod", ast.Pow: "pow", ast.LShift: "lshift", ast.RShift: "rshift",
+    ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor", ast.MatMult: "matmul",
+    ast.USub: "neg", ast.UAdd: "pos", ast.Invert: "invert",
+}  # fmt: skip
+SWAPPED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
 
 class Expressions(Base):
@@ -131,8 +148,37 @@ class Expressions(Base):
         raise LanguageError(f"{what} takes a tuple, not {describe(value)}")
 
     def binary(self, op: type, a: Any, b: Any) -> Any:
-        """A binary operator of Python on two values."""
+        """A binary operator of Python on two values; those of aggregates come first."""
+        if is_aggregate(a) or is_aggregate(b):
+            name = DUNDER[op]
+            found = self.special(a, f"__{name}__", b)
+            if found is NotImplemented:
+                found = self.special(b, f"__r{name}__", a)
+            if found is NotImplemented:
+                raise LanguageError(
+                    f"{describe(a)} and {describe(b)} have no operator `__{name}__`",
+                    "define it in the class of the aggregate",
+                )
+            return found
         return BINARY[op](self.s, a, b)
+
+    def special(self, value: Any, name: str, *args: Any) -> Any:
+        """What a method of an aggregate for one of Python's operators gives; NotImplemented if it
+        has none.
+        """
+        if not is_aggregate(value) or not hasattr(type(value), name):
+            return NotImplemented
+        return self.call(self.attribute(value, name, self.source.tree), list(args), {}, self.at)
+
+    def unary(self, op: type, value: Any) -> Any:
+        """A unary operator of Python."""
+        constant, runtime = UNARY[op]
+        if is_aggregate(value) and op in DUNDER:
+            found = self.special(value, f"__{DUNDER[op]}__")
+            if found is NotImplemented:
+                raise LanguageError(f"{describe(value)} has no operator `__{DUNDER[op]}__`")
+            return found
+        return runtime(self.s, value) if isinstance(value, tensor) else constant(value)
 
     # ---- operators
 
@@ -144,11 +190,8 @@ class Expressions(Base):
 
     def visit_unary(self, node: ast.UnaryOp) -> Any:
         value = self.visit(node.operand)
-        constant, runtime = UNARY[type(node.op)]
-        if not isinstance(value, tensor):
-            return constant(value)
         self.locate(node)
-        return runtime(self.s, value)
+        return self.unary(type(node.op), value)
 
     def visit_boolean(self, node: ast.BoolOp) -> Any:
         """Constants decide without a look at the rest; runtime values are all evaluated and
@@ -195,6 +238,16 @@ class Expressions(Base):
                 return found if op is ast.In else self.s.logical_not(found)
             return found == (op is ast.In)
         pred, constant = COMPARE[op]
+        if is_aggregate(a) or is_aggregate(b):
+            found = self.special(a, f"__{pred}__", b)
+            if found is NotImplemented:
+                found = self.special(b, f"__{SWAPPED[pred]}__", a)
+            if found is not NotImplemented:
+                return found
+            raise LanguageError(
+                f"{describe(a)} and {describe(b)} cannot be compared with `__{pred}__`",
+                "define it in the class of the aggregate, or compare fields",
+            )
         if isinstance(a, tensor) or isinstance(b, tensor):
             other = b if isinstance(a, tensor) else a
             if pred in ("eq", "ne") and not (isinstance(other, tensor) or is_number(other)):
@@ -254,6 +307,8 @@ class Expressions(Base):
                 return BoundMethod(DESCRIPTOR_METHODS[name], value)
             known = [*DESCRIPTOR_PROPERTIES, *DESCRIPTOR_METHODS]
             raise LanguageError(f"descriptors have no attribute `{name}`{nearest(name, known)}")
+        if is_aggregate(value) or is_aggregate_class(value):
+            return self.member(value, name)
         if isinstance(value, block_pointer) and name == "advance":
             return BoundMethod(advance, value)
         if isinstance(value, block_pointer) and name not in BLOCK_POINTER_PROPERTIES:
@@ -284,10 +339,43 @@ class Expressions(Base):
             return check_global(f"{value.__name__}.{name}", found, self.function.fn.__name__)
         return found.value if isinstance(found, constexpr) else found
 
+    def member(self, value: Any, name: str) -> Any:
+        """A field or method of an aggregate, or of its class."""
+        try:
+            found, bound = member(value, name)
+        except AttributeError:
+            if name in ("type", "__class__"):
+                return type(value)
+            raise LanguageError(
+                f"{describe(value)} has no field or method `{name}`"
+                + nearest(name, [*fields_of(value), *vars(type(value))])
+            ) from None
+        if isinstance(found, DeviceFunction | HostFunction) or callable(found):
+            return BoundMethod(found, value) if bound else found
+        return found
+
+    def host_attribute(self, value: tensor, name: str) -> Any:
+        """`tensor.name` in host code: methods can be called."""
+        found = self.attribute(value, name, self.source.tree)
+        if not isinstance(found, BoundMethod):
+            return found
+        return lambda *args, **named: self.call(found, list(args), named, self.at)
+
     def visit_subscript(self, node: ast.Subscript) -> Any:
         value = self.visit(node.value)
         index = as_constant(self.visit(node.slice))
         self.locate(node)
+        return self.subscript(value, index)
+
+    def subscript(self, value: Any, index: Any) -> Any:
+        """`value[index]`."""
+        if is_aggregate(value):
+            found = self.special(value, "__getitem__", index)
+            if found is NotImplemented:
+                raise LanguageError(
+                    f"{describe(value)} is not indexed", "define `__getitem__` in its class"
+                )
+            return found
         if isinstance(value, tensor):
             return subscript(self.s, value, index if isinstance(index, tuple) else (index,))
         if isinstance(index, tensor):

@@ -14,11 +14,25 @@ from typing import TYPE_CHECKING, Any
 from tegula.ir.builder import Builder, make_op
 from tegula.ir.core import Value
 from tegula.ir.ops import OPS
-from tegula.ir.types import DType, Pointer, Tile, f8e4b15, f32, i1, i8, i16, i32, i64, numpy_dtype
+from tegula.ir.types import (
+    DType,
+    Pointer,
+    Tile,
+    f8e4b15,
+    f32,
+    i1,
+    i8,
+    i16,
+    i32,
+    i64,
+    numpy_dtype,
+    u64,
+)
 from tegula.language.dtypes import dtype, from_ir
 from tegula.language.values import as_constant, describe, is_number, tensor, tensor_descriptor
 
 from .diagnostics import LanguageError
+from .function import is_library
 from .promotion import (
     check_range,
     name_of,
@@ -47,8 +61,10 @@ class Semantic:
 
     def emit(self, name: str, *operands: Value, **attrs: Any) -> tensor:
         """Append an op with one result. What only depends on constants is computed at once."""
-        if operands and name in FOLDED and all(is_constant(x) for x in operands):
-            if f8e4b15 not in (attrs.get("to"), *(x.type for x in operands)):  # numpy has none
+        if operands and name in FOLDED and all(is_constant_number(x) for x in operands):
+            if isinstance(attrs.get("to"), Pointer):
+                pass  # an address is no number
+            elif f8e4b15 not in (attrs.get("to"), *(x.type for x in operands)):  # numpy has none
                 return self.fold(name, operands, attrs)
         return tensor(self.b.create(name, *operands, **attrs))
 
@@ -243,11 +259,32 @@ class Semantic:
         a, b = self.broadcast(self.cast(a, t), self.cast(b, t))
         return a, b, t
 
-    def arithmetic(self, op: str, symbol: str, a: Any, b: Any) -> tensor:
-        a, b, _ = self.operands(a, b, symbol)
-        return self.emit(op, a.handle, b.handle)
+    def arithmetic(
+        self, op: str, symbol: str, a: Any, b: Any, checked: bool = False
+    ) -> tensor:
+        a, b, t = self.operands(a, b, symbol)
+        result = self.emit(op, a.handle, b.handle)
+        if checked and t.is_int and 1 < t.bits < 64 and not is_constant(result.handle):
+            self.check_overflow(op, symbol, a, b, t)
+        return result
 
-    def add(self, a: Any, b: Any) -> tensor:
+    def check_overflow(self, op: str, symbol: str, a: tensor, b: tensor, t: DType) -> None:
+        """Stop the launch where an integer result does not fit; only in debugging."""
+        if not (self.options.get("debug") and self.options.get("sanitize_overflow", True)):
+            return
+        if is_library(self.visitor.function):
+            return
+        wide = i64 if t.is_signed or op != "mul" else u64
+        exact = self.emit(op, self.cast(a, wide).handle, self.cast(b, wide).handle)
+        low, high = (self.constant(v, wide, exact.ir_shape) for v in (t.min_value, t.max_value))
+        fits = self.emit("cmp", exact.handle, high.handle, pred="le")
+        if wide is i64:
+            above = self.emit("cmp", exact.handle, low.handle, pred="ge")
+            fits = self.emit("and", above.handle, fits.handle)
+        message = f"`{symbol}` overflows {name_of(t)}"
+        self.b.create("assert", fits.handle, message=message)
+
+    def add(self, a: Any, b: Any, checked: bool = False) -> tensor:
         pa = isinstance(a, tensor) and a.is_pointer
         pb = isinstance(b, tensor) and b.is_pointer
         if pa and pb:
@@ -256,9 +293,9 @@ class Semantic:
             )
         if pa or pb:
             return self.add_pointer(a, b) if pa else self.add_pointer(b, a)
-        return self.arithmetic("add", "+", a, b)
+        return self.arithmetic("add", "+", a, b, checked)
 
-    def sub(self, a: Any, b: Any) -> tensor:
+    def sub(self, a: Any, b: Any, checked: bool = False) -> tensor:
         if isinstance(a, tensor) and a.is_pointer:
             if isinstance(b, tensor) and b.is_pointer:
                 raise LanguageError(
@@ -271,10 +308,10 @@ class Semantic:
             if isinstance(offset.ir_elem, DType) and not offset.ir_elem.is_signed:
                 offset = self.cast(offset, i64)
             return self.add_pointer(a, self.neg(offset))
-        return self.arithmetic("sub", "-", a, b)
+        return self.arithmetic("sub", "-", a, b, checked)
 
-    def mul(self, a: Any, b: Any) -> tensor:
-        return self.arithmetic("mul", "*", a, b)
+    def mul(self, a: Any, b: Any, checked: bool = False) -> tensor:
+        return self.arithmetic("mul", "*", a, b, checked)
 
     def add_pointer(self, pointer: tensor, offset: Any) -> tensor:
         """Advance pointers by elements."""

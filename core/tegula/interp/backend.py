@@ -58,7 +58,7 @@ def tegula_backends() -> list[BackendSpec]:
 class InterpreterOptions(Options):
     """The common options; those that steer code generation change nothing here."""
 
-    ignored = frozenset(Options.names()) - {"debug"}
+    ignored = frozenset(Options.names()) - {"debug", "sanitize_overflow"}
 
 
 class InterpreterCompiler(Compiler):

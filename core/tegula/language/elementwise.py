@@ -37,20 +37,20 @@ def _nan_rule(propagate_nan: Any, what: str) -> str:
 
 @builtin
 def add(s: Semantic, x: Any, y: Any, sanitize_overflow: bool = True) -> tensor:
-    """x + y."""
-    return s.add(x, y)
+    """x + y; with `sanitize_overflow` debugging checks that integers do not overflow."""
+    return s.add(x, y, s.flag(sanitize_overflow, "add: sanitize_overflow"))
 
 
 @builtin
 def sub(s: Semantic, x: Any, y: Any, sanitize_overflow: bool = True) -> tensor:
-    """x - y."""
-    return s.sub(x, y)
+    """x - y; with `sanitize_overflow` debugging checks that integers do not overflow."""
+    return s.sub(x, y, s.flag(sanitize_overflow, "sub: sanitize_overflow"))
 
 
 @builtin
 def mul(s: Semantic, x: Any, y: Any, sanitize_overflow: bool = True) -> tensor:
-    """x * y."""
-    return s.mul(x, y)
+    """x * y; with `sanitize_overflow` debugging checks that integers do not overflow."""
+    return s.mul(x, y, s.flag(sanitize_overflow, "mul: sanitize_overflow"))
 
 
 @builtin

@@ -330,7 +330,7 @@ class Options:
     debug: bool = False
     """Keep `assert` ops of the device and add the checks that debugging asks for."""
     sanitize_overflow: bool = True
-    """Whether `debug` may add checks of integer overflow; no such check is made yet."""
+    """Whether `debug` adds checks of integer overflow in +, - and *."""
     assume_disjoint: bool = True
     """Buffers of different arguments do not overlap; the runtime checks where it matters."""
 

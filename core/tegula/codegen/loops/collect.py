@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tegula.codegen.loops.buffers import Buffer
+from tegula.codegen.loops.evaluate import Evaluation, Index
+from tegula.codegen.loops.lanes import Uni
 from tegula.codegen.loops.nest import Nest
 from tegula.codegen.loops.plan import Item, Slot
 from tegula.codegen.loops.sorting import DECLARES, permute_text, sort_text, words_text
+from tegula.codegen.loops.text import Val
 from tegula.ir.core import Op, Value
 from tegula.ir.types import DType, elem_of, i8, shape_of
 
@@ -29,6 +33,57 @@ def map_(k: KernelEmitter, frame: Frame, op: Op) -> None:
     for r in op.results:
         k.give_home(frame, r)
     _each(k, op, "map")
+
+
+def fold(k: KernelEmitter, frame: Frame, op: Op) -> None:
+    """Reduce or scan one element after the other: for regions with effects or control flow."""
+    w, axis, scan = k.w, op.attrs["axis"], op.name == "scan"
+    shape = shape_of(op.operands[0].type)
+    homes = [k.give_home(frame, r) if shape_of(r.type) else None for r in op.results]
+    if 0 in shape:
+        return
+    (body,) = op.regions
+    ev, elems = k.scalar_evaluation(), [elem_of(o.type) for o in op.operands]
+    count, last = len(elems), shape[axis] - 1
+    backwards = scan and op.attrs["reverse"]
+    loops, prefix = k.matrix._batches(shape[:axis] + shape[axis + 1 :])
+
+    def place(at: Uni) -> Index:
+        return (*prefix[:axis], at, *prefix[axis:])
+
+    def keep(index: Index, values: Sequence[Val]) -> None:
+        for home, x, e in zip(homes, values, elems):
+            if home is not None:
+                ev.write(home, index, Uni(x), e)
+
+    start = place(k.index_const(last if backwards else 0))
+    first = [_element(ev, k, o, start) for o in op.operands]
+    if scan:
+        keep(start, first)
+    loop = w.begin_loop(w.const(1, "i64"), w.const(last + 1, "i64"), w.const(1, "i64"), first,
+                        True, "fold")
+    at = w.sub(w.const(last, "i64"), loop.iv) if backwards else loop.iv
+    index = place(Uni(at))
+    given = [*loop.carried, *(_element(ev, k, o, index) for o in op.operands)]
+    k.env.update(zip(body.args, given))
+    nexts = [x for x in k.block(body, {}) if x is not None]
+    if scan:
+        keep(index, nexts)
+    totals = w.end_loop(loop, nexts)
+    if not scan:
+        keep(prefix, totals)
+    for outer in reversed(loops):
+        w.end_loop(outer)
+    assert len(totals) == count
+    if not scan:
+        k.env.update((r, x) for r, x, home in zip(op.results, totals, homes) if home is None)
+
+
+def _element(ev: Evaluation, k: KernelEmitter, v: Value, index: Index) -> Val:
+    """One element of a tile that lies in a buffer."""
+    lane = ev.read(k.homes[v], index, elem_of(v.type))
+    assert isinstance(lane, Uni)
+    return lane.val
 
 
 def _each(k: KernelEmitter, op: Op, kind: str) -> None:
@@ -87,4 +142,4 @@ def _exact(k: KernelEmitter, v: Value, spares: list[Buffer]) -> Buffer:
     return spare
 
 
-STEPS = {"histogram": histogram, "map": map_, "sort": sort}
+STEPS = {"histogram": histogram, "map": map_, "sort": sort, "reduce": fold, "scan": fold}

@@ -287,6 +287,9 @@ class BlockPlan:
     _place_atomic_poll = _place_atomic_rmw
 
     def _place_reduce(self, op: Op) -> None:
+        if not _is_plain(op):
+            self._place_sort(op)
+            return
         space = shape_of(op.operands[0].type)
         item = Item("reduce", self.order[op], op, needs=op.operands)
         slot = self._join(item, space, self.earliest(op.operands), self._preferred(op.operands),
@@ -297,6 +300,9 @@ class BlockPlan:
             self._slot_of[r] = slot
 
     def _place_scan(self, op: Op) -> None:
+        if not _is_plain(op):
+            self._place_sort(op)
+            return
         space = shape_of(op.operands[0].type)
         item = Item("scan", self.order[op], op, needs=op.operands)
         slot = self._join(item, space, self.earliest(op.operands), self._preferred(op.operands),
@@ -584,6 +590,12 @@ class BlockPlan:
 
     def reads(self, v: Value) -> Sequence[tuple[Slot, bool]]:
         return self.demands.get(v, ())
+
+
+def _is_plain(op: Op) -> bool:
+    """Whether the region of a reduction or scan runs on whole vectors."""
+    return all(o.opdef.elementwise or o.name == "hint" or o.opdef.terminator
+               for o in op.regions[0].ops)
 
 
 def captured(op: Op) -> list[Value]:
