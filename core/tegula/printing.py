@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-
 LAYOUT, NO_VALUE = "\x1f", "-"
 """In texts that compiled code hands to a driver: the tile's sizes (or that there is no value), the
 separator, and the label.

@@ -69,6 +69,7 @@ class InterpreterCompiler(Compiler):
 
     def capabilities(self, target: Target) -> Capabilities:
         from tegula.ir import DTYPES, OPS
+        from tegula.ir.ops.foreign import REASONS
 
         floats = [name for name, dtype in DTYPES.items() if dtype.is_float]
         ints = [name for name, dtype in DTYPES.items() if dtype.is_int and dtype.bits > 1]
@@ -76,7 +77,7 @@ class InterpreterCompiler(Compiler):
         return Capabilities(
             target,
             dtypes=frozenset(DTYPES),
-            ops={name: frozenset({ANY}) for name in OPS},
+            ops={name: frozenset({ANY}) for name in OPS if name not in REASONS},
             dot=frozenset(
                 (a, b, acc)
                 for operands, accumulators in (

@@ -13,6 +13,7 @@ import numpy as np
 
 from tegula import printing
 from tegula.ir.core import Op, Value
+from tegula.ir.ops.foreign import REASONS
 from tegula.ir.types import Descriptor, DType, Pointer, elem_of, i1, numpy_dtype, shape_of
 
 from . import combine
@@ -356,7 +357,9 @@ def _assert(plan: FunctionPlan, op: Op) -> Step:
             if np.ndim(wrong):
                 lane = np.unravel_index(int(np.argmax(wrong)), np.shape(wrong))
                 where = f", first at element {tuple(int(i) for i in lane)}"
-            raise DeviceAssertionError(f"device-side assertion failed: {message or 'condition'}{where}", op.loc)
+            raise DeviceAssertionError(
+                f"device-side assertion failed: {message or 'condition'}{where}", op.loc
+            )
 
     return run
 
@@ -369,6 +372,10 @@ def _assume(plan: FunctionPlan, op: Op) -> Step:
             raise DeviceAssertionError("an assumption that the kernel makes does not hold", op.loc)
 
     return run
+
+
+def _foreign(plan: FunctionPlan, op: Op) -> Step:
+    raise InterpreterError(f"the interpreter cannot run `{op.name}`: {REASONS[op.name]}", op.loc)
 
 
 def _misplaced(plan: FunctionPlan, op: Op) -> Step:
@@ -398,6 +405,8 @@ HANDLERS: dict[str, Handler] = {
     "print": _print,
     "assert": _assert,
     "assume": _assume,
+    "inline_asm": _foreign,
+    "extern_call": _foreign,
     "yield": _misplaced,
     "condition": _misplaced,
     "return": _misplaced,

@@ -67,6 +67,19 @@ def device_assert(s: Semantic, cond: Any, msg: str = "", mask: Any = None) -> No
 
 
 @builtin
+def expect_zero(s: Semantic, x: tensor, mask: Any) -> tensor:
+    """x, promised to be 0 where `mask` is set; with the option `debug` that is checked."""
+    value = s.to_tensor(x, "expect_zero: x")
+    chosen = s.truth(mask, "expect_zero: mask")
+    value, chosen = s.broadcast(value, chosen)
+    zero = s.constant(0, value.ir_elem, value.ir_shape)
+    if s.options.get("debug"):
+        same = s.emit("cmp", value.handle, zero.handle, pred="eq")
+        s.b.create("assert", same.handle, chosen.handle, message="expected zero")
+    return s.emit("select", chosen.handle, zero.handle, value.handle)
+
+
+@builtin
 def debug_barrier(s: Semantic) -> None:
     """A program is one thread of control in this language, so there is nothing to wait for; kept
     for older kernels.

@@ -16,11 +16,15 @@ from typing import NamedTuple
 from tegula.codegen.loops.evaluate import Unsupported
 from tegula.ir.builder import Builder
 from tegula.ir.core import Block, Cloner, Function, Module, Op, Value
+from tegula.ir.ops.foreign import REASONS
 from tegula.ir.types import DType, Pointer, Tile, elem_of, i64, shape_of, with_shape
 
 
 def prepare(module: Module, function: Function) -> Function:
     """The kernel ready to be lowered."""
+    for op in function.body.walk():
+        if op.name in REASONS:
+            raise Unsupported(op, REASONS[op.name])
     names = {op.name for op in function.body.walk()}
     if names & {"make_descriptor", "desc_load", "desc_store"}:
         function = Cloner(_Descriptors().hook).function(function)
