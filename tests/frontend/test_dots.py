@@ -182,12 +182,14 @@ def test_ranks(batch, dtype):
     "float16", ml_dtypes.bfloat16, ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fn,
     ml_dtypes.float8_e5m2fnuz, ml_dtypes.float8_e4m3fnuz,
 ])  # fmt: skip
-@pytest.mark.parametrize("out_type", [tl.float32, tl.float16])
+@pytest.mark.parametrize("out_type", [tl.float32, tl.float16, tl.bfloat16])
 def test_narrow_floats(dtype, out_type):
     a, b = (RNG.integers(-3, 4, s).astype(dtype) for s in ((17, 20), (20, 9)))
-    out = np.zeros((17, 9), np.float32 if out_type is tl.float32 else np.float16)
+    kinds = {tl.float32: np.float32, tl.float16: np.float16, tl.bfloat16: ml_dtypes.bfloat16}
+    out = np.zeros((17, 9), kinds[out_type])
     run(product, out, a, b, a.shape, b.shape, out.shape, out_type, None)
-    np.testing.assert_array_equal(out, (a.astype(np.float32) @ b.astype(np.float32)))
+    exact = a.astype(np.float32) @ b.astype(np.float32)
+    np.testing.assert_array_equal(out, exact.astype(out.dtype))
 
 
 @pytest.mark.parametrize("precision", ["ieee", "tf32", "tf32x3", "bf16x3", "bf16x6"])

@@ -157,13 +157,9 @@ def _accumulator_type(elem: DType, out_dtype: Any, s: Semantic) -> DType:
             )
         return i32
     out = f32 if out_dtype is None else s.dtype(out_dtype, "dot: out_dtype")
-    if out is bf16:
-        raise LanguageError(
-            "dot cannot accumulate in bf16", "leave out_dtype as tl.float32 and convert the result"
-        )
     if elem is f64:
         return f64
-    if out not in (f16, f32, f64):
+    if out not in (f16, bf16, f32, f64):
         raise LanguageError(f"dot: out_dtype must be a float, not {name_of(out)}")
     assert isinstance(out, DType)
     return out

@@ -236,6 +236,8 @@ def cumsum(input: Any, axis: Any = 0, reverse: bool = False, dtype: Any = None) 
 
 
 @device_function
-def cumprod(input: Any, axis: Any = 0, reverse: bool = False) -> Any:
-    """Running product along `axis`; from the end with `reverse`."""
+def cumprod(input: Any, axis: Any = 0, reverse: bool = False, dtype: Any = None) -> Any:
+    """Running product along `axis`, in `dtype` if given; from the end with `reverse`."""
+    if dtype is not None:
+        input = input.to(dtype)
     return associative_scan(input, axis, _prod_combine, reverse)

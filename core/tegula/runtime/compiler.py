@@ -152,7 +152,7 @@ def build_module(request: Request, timing: Timing) -> Module:
                 request.types,
                 request.constants,
                 request.attrs,
-                context.options.to_json(),
+                {**context.options.to_json(), "target": context.target},
             )
     except CompilationError as error:
         _add_notes(request, error)
