@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from tegula import language as language
     from tegula.integers import cdiv as cdiv
     from tegula.integers import next_power_of_2 as next_power_of_2
+    from tegula.language.aggregates import aggregate as aggregate
     from tegula.language.builtin import constexpr_function as constexpr_function
     from tegula.plugin.select import select_device as select_device
     from tegula.plugin.select import use_device as use_device
@@ -37,6 +38,7 @@ _LAZY = {
     "JITFunction": "tegula.runtime.jit",
     "TensorDescriptor": "tegula.runtime.descriptor",
     "MockTensor": "tegula.runtime.mock",
+    "aggregate": "tegula.language.aggregates",
     "asarray": "tegula.runtime.arrays",
     "autotune": "tegula.runtime.autotune",
     "cdiv": "tegula.integers",

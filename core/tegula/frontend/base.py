@@ -17,7 +17,8 @@ from tegula.ir.builder import Builder
 from tegula.ir.core import Value
 from tegula.ir.location import Location
 from tegula.ir.opdef import IRError
-from tegula.language.values import describe, is_number, tensor
+from tegula.language.aggregates import is_aggregate
+from tegula.language.values import as_constant, describe, is_number, tensor
 
 from .diagnostics import LanguageError, StaticAssertion, Unsupported, frame_of
 from .function import DeviceFunction
@@ -57,8 +58,12 @@ class Base:
         self.weak: dict[Value, tuple[ast.stmt, str, Any]] = {}
         """Loop variables that still hold the constant they began with, in the first turn: where."""
         self.copies = 0
+        self.dropped: ast.AST | None = None
+        """The call that is a statement of its own."""
         self.caller = caller
         self.file = self.source.file
+        self.at: ast.AST = self.source.tree
+        """The node at hand."""
         self.offset = self.source.offset
 
     # ---- errors and places
@@ -85,6 +90,7 @@ class Base:
 
     def locate(self, node: Any) -> None:
         """Ops from here on come from this node."""
+        self.at = node
         self.b.loc = Location(self.file, node.lineno + self.offset, node.col_offset, self.caller)
 
     # ---- what the parts above supply
@@ -99,7 +105,13 @@ class Base:
         """
         raise NotImplementedError
 
-    def inline_call(self, function: Any, args: Sequence[Any], what: str) -> Any:
+    def call(self, function: Any, args: list[Any], named: dict[str, Any], node: ast.AST) -> Any:
+        """Call any value that can be called."""
+        raise NotImplementedError
+
+    def inline_call(
+        self, function: Any, args: Sequence[Any], what: str, named: dict[str, Any] | None = None
+    ) -> Any:
         """Compile a function's body at this place."""
         raise NotImplementedError
 
@@ -137,15 +149,28 @@ class Base:
                 "choose with x = tl.where(index == i, value, x), or write to memory with tl.store",
             )
         elif isinstance(target, ast.Attribute):
-            raise Unsupported("attributes cannot be assigned in kernels", "bind a variable instead")
+            self.assign_attribute(target, value)
         else:
             raise Unsupported(
                 f"`{ast.unparse(target)}` cannot be assigned to in kernels", "bind a variable"
             )
 
+    def assign_attribute(self, target: ast.Attribute, value: Any) -> None:
+        """`self.field = value` inside of the `__init__` of an aggregate."""
+        owner = self.visit(target.value)
+        if is_aggregate(owner):
+            try:
+                setattr(owner, target.attr, value)
+            except AttributeError as error:
+                raise Unsupported(str(error)) from None
+            return
+        raise Unsupported("attributes cannot be assigned in kernels", "bind a variable instead")
+
     def bind(self, name: str, value: Any) -> None:
         if isinstance(value, list):
             value = tuple(value)
+        if name in self.constants:
+            value = as_constant(value)
         self.env[name] = value
 
     def unpack(self, target: ast.Tuple | ast.List, value: Any) -> None:
@@ -156,9 +181,16 @@ class Base:
             )
         elements, count = target.elts, len(target.elts)
         star = next((i for i, e in enumerate(elements) if isinstance(e, ast.Starred)), None)
-        if (star is None and count != len(value)) or (star is not None and count - 1 > len(value)):
+        least = count - (star is not None)
+        if len(value) < least:
             raise LanguageError(
-                f"a tuple of {len(value)} cannot be taken apart into {count} variables"
+                f"not enough values to unpack (expected {least}, got {len(value)})",
+                "name as many variables as the tuple has elements",
+            )
+        if star is None and len(value) > count:
+            raise LanguageError(
+                f"too many values to unpack (expected {count}, got {len(value)})",
+                "name as many variables as the tuple has elements, or take the rest with `*rest`",
             )
         if star is not None:
             middle = len(value) - count + 1
@@ -178,7 +210,7 @@ class Base:
             return value
         if name in self.function.fn.__code__.co_varnames:
             raise LanguageError(
-                f"`{name}` is used before it has a value",
+                f"`{name}` is not defined here: it is used before it has a value",
                 f"give `{name}` a value on every path, for example before the `if` or the loop "
                 "that sets it",
             )

@@ -103,8 +103,9 @@ class Branches(Calls):
                 self.env[name] = poison
                 return None
         given = b if a is UNSET else a
+        alone = a is UNSET or b is UNSET
         try:
-            spec = loose_spec(given) if UNSET in (a, b) else unify(loose_spec(a), loose_spec(b))
+            spec = loose_spec(given) if alone else unify(loose_spec(a), loose_spec(b))
         except Mismatch as mismatch:
             self.env[name] = Poison(
                 f"{self.shown(name)} is {mismatch.first} if the `if` in line "

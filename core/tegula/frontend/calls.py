@@ -12,6 +12,14 @@ from typing import Any
 
 from tegula.errors import CompilationError
 from tegula.ir.types import DType, f32, i32
+from tegula.language.active import activated
+from tegula.language.aggregates import (
+    HostFunction,
+    is_aggregate,
+    is_aggregate_class,
+    plain,
+    takes_semantic,
+)
 from tegula.language.builtin import Builtin, ConstexprFunction, emit
 from tegula.language.debug import device_print, python_range
 from tegula.language.descriptor import DESCRIPTOR_METHODS
@@ -36,7 +44,7 @@ from .diagnostics import LanguageError, Unsupported
 from .expressions import Expressions
 from .function import EMPTY, DeviceFunction, unwrap
 from .globals import PythonFunction
-from .structure import build, handles, require_constant, types_of
+from .structure import build, handles, members, require_constant, types_of
 
 RUNTIME = (tensor, tensor_descriptor, block_pointer)
 Arguments = tuple[list[Any], dict[str, Any]]
@@ -61,6 +69,8 @@ class Calls(Expressions):
         if isinstance(function, BoundMethod):
             args = [function.self, *args]
             function = function.fn
+        if isinstance(function, HostFunction):
+            return self.call_host(function.call, args, named)
         if isinstance(function, Builtin):
             return self.call_builtin(function, args, named)
         if isinstance(function, PythonFunction):
@@ -105,10 +115,16 @@ class Calls(Expressions):
                 f"convert with x.to({function.codegen_name})",
             )
         if isinstance(function, type):
+            if is_aggregate_class(function):
+                return self.call_host(function, args, named)
             if issubclass(function, tuple):
                 return tuple(args[0]) if function is tuple and args else function(*args, **named)
             if function in (int, float, bool, str, list):
                 return PYTHON_CALLS[function.__name__](self, args, named)
+        if is_aggregate(function):
+            found = self.special(function, "__call__", *args)
+            if found is not NotImplemented:
+                return found
         compile_time = isinstance(
             function, (ConstexprFunction, type, BuiltinFunctionType, BuiltinMethodType, MethodType)
         )
@@ -135,6 +151,16 @@ class Calls(Expressions):
         result = function(*args, **named)
         return result.value if isinstance(result, constexpr) else result
 
+    def call_host(self, function: Any, args: list[Any], named: dict[str, Any]) -> Any:
+        """Host code of an aggregate, which may hold runtime values and compute with them."""
+        if takes_semantic(function) and not isinstance(function, type):
+            named = {"_semantic": self.s, **named}
+        try:
+            with activated(self):
+                return plain(function(*args, **named))
+        except (TypeError, AttributeError) as error:
+            raise LanguageError(str(error)) from error
+
     # ---- device functions
 
     def call_device(
@@ -148,6 +174,7 @@ class Calls(Expressions):
         constants."""
         bound = bind_arguments(function, args, named)
         loc = self.b.loc
+        self.result_needed(function, node)
         try:
             special = self.compilation.specialise(function, bound)
         except CompilationError as error:
@@ -163,9 +190,21 @@ class Calls(Expressions):
         )
         return build(special.result, iter(results))
 
-    def inline_call(self, function: Any, args: Sequence[Any], what: str) -> Any:
+    def result_needed(self, function: DeviceFunction, node: ast.AST) -> None:
+        """Refuse a call whose result is dropped although it is what the function is for."""
+        why = getattr(function, "must_use_result", None)
+        if why and node is self.dropped:
+            name = function.fn.__name__
+            text = why if isinstance(why, str) else "it has no other effect"
+            raise LanguageError(
+                f"the result of `{name}` has to be used: {text}", f"write y = {name}(...)"
+            )
+
+    def inline_call(
+        self, function: Any, args: Sequence[Any], what: str, named: dict[str, Any] | None = None
+    ) -> Any:
         """Compile a function's body at this place; for the small functions that reduce and scan
-        take.
+        take, and for those that fill an aggregate.
         """
         device = unwrap(function)
         if isinstance(function, Builtin):
@@ -179,7 +218,7 @@ class Calls(Expressions):
         from .visitor import Visitor as Inner
 
         loc = self.b.loc
-        bound = bind_arguments(device, list(args), {})
+        bound = bind_arguments(device, list(args), named or {})
         with self.compilation.entered(device, None):
             inner = Inner(self.compilation, device, self.b, caller=loc)
             inner.env.update(bound)
@@ -240,8 +279,9 @@ def parameters_of(function: DeviceFunction) -> Any:
 
 def has_runtime(value: Any) -> bool:
     """True if a value, or a part of it, is only known at run time."""
-    if isinstance(value, tuple):
-        return any(has_runtime(v) for v in value)
+    parts = members(value)
+    if parts is not None:
+        return any(has_runtime(v) for v in parts)
     return isinstance(value, RUNTIME)
 
 
@@ -317,6 +357,8 @@ def _hasattr(visitor: Calls, args: list[Any], named: dict[str, Any]) -> bool:
     value, name = args
     if isinstance(value, tensor):
         return name in TENSOR_PROPERTIES or name in TENSOR_METHODS or name == "T"
+    if is_aggregate(value) or is_aggregate_class(value):
+        return hasattr(value, name)
     if isinstance(value, tensor_descriptor):
         return name in DESCRIPTOR_PROPERTIES or name in DESCRIPTOR_METHODS
     return hasattr(value, name)

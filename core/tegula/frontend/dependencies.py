@@ -134,11 +134,29 @@ class _Keys:
         if isinstance(value, ModuleType):
             return f"module:{value.__name__}"
         if isinstance(value, type):
-            return f"type:{value.__module__}.{value.__qualname__}"
+            return self.type(value)
         return self.other(value, strict)
+
+    def type(self, value: type) -> str:
+        """A class: an aggregate by its fields and methods, another one by its name."""
+        name = f"type:{value.__module__}.{value.__qualname__}"
+        fields = getattr(value, "__aggregate_fields__", None)
+        if fields is None or id(value) in self.seen:
+            return name
+        index = self.seen[id(value)] = len(self.seen)
+        uses = [f"{key}:{self.value(kind, strict=False)}" for key, kind in fields.items()]
+        for base in value.__mro__[:-1]:
+            uses += [
+                f"{key}={self.value(_function_of(item), strict=False)}"
+                for key, item in vars(base).items()
+                if key == "__init__" or not key.startswith("__") or callable(item)
+            ]
+        self.parts.append(f"[{index}]{name}\n" + "\n".join(uses))
+        return f"{name}:{index}"
 
     def other(self, value: Any, strict: bool) -> str:
         from tegula.ir.types import Descriptor, DType, Pointer, Tile
+        from tegula.language.aggregates import HostFunction
         from tegula.language.builtin import Builtin, ConstexprFunction
         from tegula.language.dtypes import dtype
         from tegula.language.values import constexpr
@@ -155,11 +173,23 @@ class _Keys:
             return self.host(value.fn)
         if isinstance(value, FunctionType):
             return self.host(value)
+        if isinstance(value, HostFunction) and isinstance(value.call, FunctionType):
+            return self.host(value.call)
         if strict:
             raise TypeError(
                 f"a constant of type {type(value).__name__} has no stable text for a cache key"
             )
         return f"{type(value).__module__}.{type(value).__qualname__}:{value!r}"
+
+
+def _is_aggregate(value: Any) -> bool:
+    return isinstance(value, type) and hasattr(value, "__aggregate_fields__")
+
+
+def _function_of(item: Any) -> Any:
+    """What a class body's entry stands for: the function of a static method or initialiser."""
+    item = getattr(item, "__func__", item)
+    return item.own if getattr(item, "own", None) is not None else item
 
 
 def _names_of(code: CodeType) -> Iterator[str]:
@@ -245,6 +275,9 @@ def globals_snapshot(fn: Any) -> GlobalsSnapshot:
                 todo.append(device)
                 if is_library(device):
                     continue
+            for base in getattr(value, "__mro__", ()) if _is_aggregate(value) else ():
+                todo += [m for m in map(_function_of, vars(base).values())
+                         if isinstance(m, DeviceFunction)]  # fmt: skip
             if getattr(value, "__module__", "") != "builtins":
                 entries.append((names, path, value))
     return GlobalsSnapshot(tuple(entries))

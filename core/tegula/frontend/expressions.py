@@ -37,6 +37,7 @@ from tegula.language.values import (
     range_spec,
     tensor,
     tensor_descriptor,
+    tuple_type,
 )
 
 from .base import Base
@@ -254,11 +255,28 @@ class Expressions(Base):
                 return pred == "ne"
             return self.s.compare(pred, a, b)
         if any(isinstance(x, tuple) and any(isinstance(v, RUNTIME) for v in x) for x in (a, b)):
-            raise LanguageError(
-                "tuples of runtime values cannot be compared",
-                "compare their elements: (a[0] == b[0]) & (a[1] == b[1])",
-            )
+            return self.compare_tuples(pred, as_constant(a), as_constant(b))
         return bool(constant(a, b))
+
+    def compare_tuples(self, pred: str, a: Any, b: Any) -> Any:
+        """Whether two tuples with runtime members are equal, member by member."""
+        if pred not in ("eq", "ne"):
+            raise LanguageError(
+                "tuples of runtime values are only compared with == and !=",
+                "compare their elements: (a[0] < b[0]) | (a[0] == b[0]) & (a[1] < b[1])",
+            )
+        equal: Any = isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b)
+        if equal:
+            for x, y in zip(a, b, strict=True):
+                same = self.compare(ast.Eq, x, y)
+                if same is False:
+                    equal = False
+                    break
+                runtime = isinstance(equal, tensor)
+                equal = self.s.logical("and", equal, same) if runtime else same
+        if pred == "eq":
+            return equal
+        return self.s.logical_not(equal) if isinstance(equal, tensor) else not equal
 
     def identical(self, a: Any, b: Any) -> bool:
         for x, y in ((a, b), (b, a)):
@@ -316,6 +334,8 @@ class Expressions(Base):
             raise LanguageError(f"block pointers have no attribute `{name}`{near}")
         if name == "value" and not hasattr(value, "value"):
             return value  # constexpr.value: constants are plain values in here
+        if name == "type" and type(value) is tuple:
+            return tuple_type(tuple(self.attribute(v, "type", node) for v in value))
         if name == "type" and not hasattr(value, "type"):
             return constexpr_type(value)
         try:

@@ -9,6 +9,7 @@ import enum
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Final
 
+from tegula.language.aggregates import HostFunction
 from tegula.language.builtin import Builtin, ConstexprFunction
 from tegula.language.dtypes import dtype
 from tegula.language.values import constexpr
@@ -83,6 +84,7 @@ def is_visible(value: Any) -> bool:
             Builtin,
             ConstexprFunction,
             PythonFunction,
+            HostFunction,
             dtype,
             type,
             enum.Enum,
@@ -108,7 +110,7 @@ def check_global(name: str, value: Any, function: str) -> Any:
     kind = type(value).__name__
     if isinstance(value, (bool, int, float, str, tuple, list)):
         raise LanguageError(
-            f"`{name}` is a plain global of type {kind}; its value could change after "
+            f"`{name}` is a plain global variable of type {kind}; its value could change after "
             f"`{function}` is compiled",
             f"pass it as an argument, or define it as {name} = tl.constexpr({value!r:.40})",
         )

@@ -427,7 +427,10 @@ class Loops(Branches):
 
     def loop_test(self, node: ast.While) -> Any:
         """What a `while` tests: a scalar, or a constant."""
-        cond = self.visit(node.test)
-        cond = as_constant(cond.value if isinstance(cond, condition_spec) else cond)
+        given = self.visit(node.test)
+        given = given.value if isinstance(given, condition_spec) else given
+        cond = as_constant(given)
         self.locate(node)
+        if isinstance(given, tensor) and not isinstance(cond, tensor) and cond:
+            return self.scalar_condition(given, "`while`")  # of variables, so no mistake
         return self.scalar_condition(cond, "`while`") if isinstance(cond, tensor) else bool(cond)

@@ -26,8 +26,16 @@ from tegula.ir.types import (
     i1,
     shape_of,
 )
+from tegula.language.aggregates import (
+    field_values,
+    fields_of,
+    instance,
+    is_aggregate,
+    is_aggregate_class,
+)
 from tegula.language.values import (
     block_pointer,
+    constexpr,
     describe,
     is_number,
     known,
@@ -85,6 +93,19 @@ class TupleSpec:
     cls: type
     items: tuple[Spec, ...]
 
+    @property
+    def fixed(self) -> tuple[bool, ...]:
+        """Which members are compile-time values by declaration."""
+        if is_aggregate_class(self.cls):
+            return tuple(kind is constexpr for kind in fields_of(self.cls).values())
+        return (False,) * len(self.items)
+
+    @property
+    def what(self) -> str:
+        """The kind of value, for messages."""
+        named = is_aggregate_class(self.cls)
+        return f"an aggregate `{self.cls.__name__}`" if named else f"a tuple of {len(self.items)}"
+
 
 @dataclass(frozen=True)
 class DescriptorSpec:
@@ -118,15 +139,31 @@ def _constants(value: Any) -> tuple[Any, ...]:
 
 def build_tuple(cls: type, items: Sequence[Any]) -> Any:
     """A tuple of the class, named or not."""
+    if is_aggregate_class(cls):
+        return instance(cls, items)
     return tuple(items) if cls is tuple else cls(*items)
+
+
+def members(value: Any) -> tuple[Any, ...] | None:
+    """The parts of a tuple or aggregate; None for other values."""
+    if isinstance(value, tuple):
+        return value
+    return field_values(value) if is_aggregate(value) else None
+
+
+def composite(value: Any, spec: Any) -> TupleSpec | None:
+    """The spec of a tuple or aggregate whose parts have the specs that `spec` gives them."""
+    parts = members(value)
+    return None if parts is None else TupleSpec(type(value), tuple(spec(v) for v in parts))
 
 
 def spec_of(value: Any) -> Spec:
     """The static part of a value."""
     if type(value) is tensor:
         return value.ir_type  # type: ignore[return-value]
-    if isinstance(value, tuple):
-        return TupleSpec(type(value), tuple(spec_of(v) for v in value))
+    found = composite(value, spec_of)
+    if found is not None:
+        return found
     if isinstance(value, WINDOWS):
         parts = tuple(spec_of(p) for p in _parts(value))
         return DescriptorSpec(type(value), parts, _constants(value))
@@ -135,8 +172,9 @@ def spec_of(value: Any) -> Spec:
 
 def argument_spec(value: Any) -> Spec:
     """The spec of an argument of a library function, which may use what is known of it."""
-    if isinstance(value, tuple):
-        return TupleSpec(type(value), tuple(argument_spec(v) for v in value))
+    found = composite(value, argument_spec)
+    if found is not None:
+        return found
     number = known(value)
     return spec_of(value) if number is None else KnownSpec(value.ir_elem, ConstSpec(number))
 
@@ -145,8 +183,9 @@ def loose_spec(value: Any) -> Spec:
     """The spec of a value that meets another one: numbers that have the type they have on their own
     may still adapt to it.
     """
-    if isinstance(value, tuple):
-        return TupleSpec(type(value), tuple(loose_spec(v) for v in value))
+    found = composite(value, loose_spec)
+    if found is not None:
+        return found
     number = plain_number(value)
     return spec_of(value) if number is None else ConstSpec(number)
 
@@ -187,7 +226,8 @@ def handles(s: Semantic, value: Any, spec: Spec) -> list[Value]:
     if isinstance(spec, (ConstSpec, KnownSpec)):
         return []
     if isinstance(spec, TupleSpec):
-        return [h for v, item in zip(value, spec.items, strict=True) for h in handles(s, v, item)]
+        pairs = zip(members(value) or (), spec.items, strict=True)
+        return [h for v, item in pairs for h in handles(s, v, item)]
     if isinstance(spec, DescriptorSpec):
         pairs = zip(_parts(value), spec.parts, strict=True)
         return [h for part, item in pairs for h in handles(s, part, item)]
@@ -211,8 +251,10 @@ def runtime_spec(value: Any) -> Spec:
     """
     if is_number(value):
         return type_of_number(value)
-    if isinstance(value, tuple):
-        return TupleSpec(type(value), tuple(runtime_spec(v) for v in value))
+    found = composite(value, runtime_spec)
+    if found is not None:
+        items = zip(found.items, found.fixed, members(value) or (), strict=True)
+        return TupleSpec(found.cls, tuple(spec_of(v) if fix else s for s, fix, v in items))
     return spec_of(value)
 
 
@@ -246,7 +288,7 @@ def show(spec: Spec) -> str:
             return f"{name_of(type_of_number(spec.value))} ({spec.value})"
         return describe(spec.value)
     if isinstance(spec, TupleSpec):
-        return f"a tuple of {len(spec.items)}"
+        return spec.what
     if isinstance(spec, DescriptorSpec):
         return str(spec)
     return name_of(spec.type if isinstance(spec, KnownSpec) else spec)
@@ -263,6 +305,9 @@ def unify(a: Spec, b: Spec) -> Spec:
     if isinstance(a, TupleSpec) and isinstance(b, TupleSpec):
         if a.cls is b.cls and len(a.items) == len(b.items):
             items = tuple(unify(x, y) for x, y in zip(a.items, b.items, strict=True))
+            for fix, x, y in zip(a.fixed, a.items, b.items, strict=True):
+                if fix and x != y:
+                    raise Mismatch(f"{a.what} with {show(x)}", f"one with {show(y)}")
             return TupleSpec(a.cls, items)
     elif isinstance(a, DescriptorSpec) and isinstance(b, DescriptorSpec):
         if (a.cls, a.constants) == (b.cls, b.constants):
@@ -303,12 +348,13 @@ def adapts(value: Any, spec: Spec) -> bool:
 def widen(init: Any, old: Spec, new: Spec) -> Spec | None:
     """A loop variable begins with `init` and gets `new` in the body: the spec it can have from the
     start, if `init` is a constant that can be of that type. None if it cannot."""
-    if isinstance(init, tuple) and isinstance(old, TupleSpec) and isinstance(new, TupleSpec):
+    parts = members(init)
+    if parts is not None and isinstance(old, TupleSpec) and isinstance(new, TupleSpec):
         if old.cls is not new.cls or len(old.items) != len(new.items):
             return None
         items = [
-            o if o == n or _fits(n, o) else widen(v, o, n)
-            for v, o, n in zip(init, old.items, new.items, strict=True)
+            o if o == n or _fits(n, o) else None if fix else widen(v, o, n)
+            for v, o, n, fix in zip(parts, old.items, new.items, old.fixed, strict=True)
         ]
         return None if None in items else TupleSpec(old.cls, tuple(items))  # type: ignore[arg-type]
     init = plain_number(init)
@@ -330,13 +376,16 @@ def _fits(new: Spec, old: Spec) -> bool:
 def fits(new: Any, spec: Spec) -> bool:
     """True if a value can be handed on as `spec` without a change of type."""
     if isinstance(spec, TupleSpec):
-        same = isinstance(new, tuple) and type(new) is spec.cls and len(new) == len(spec.items)
-        return same and all(fits(v, item) for v, item in zip(new, spec.items, strict=True))
+        parts = members(new)
+        if parts is None or type(new) is not spec.cls or len(parts) != len(spec.items):
+            return False
+        return all(fits(v, item) for v, item in zip(parts, spec.items, strict=True))
     if not is_number(new) and spec_of(new) == spec:
         return True
     number = plain_number(new)
     if number is None or isinstance(spec, NOT_TENSORS):
-        return isinstance(new, tensor) and widens(new.ir_type, spec)
+        found = spec_of(new)
+        return found == spec or widens(found, spec)
     return adapts(number, spec)
 
 
@@ -344,7 +393,6 @@ def require_constant(value: Any, what: str) -> Any:
     """The value, if it is known at compile time."""
     if isinstance(value, (tensor, *WINDOWS)):
         raise LanguageError(f"{what} must be known at compile time, not {describe(value)}")
-    if isinstance(value, tuple):
-        for v in value:
-            require_constant(v, what)
+    for v in members(value) or ():
+        require_constant(v, what)
     return value

@@ -76,6 +76,7 @@ class Visitor(Loops):
     def visit_expr_statement(self, node: ast.Expr) -> None:
         if not isinstance(node.value, ast.Constant):
             self.locate(node)
+            self.dropped = node.value
             self.visit(node.value)
 
     def visit_assign(self, node: ast.Assign) -> None:

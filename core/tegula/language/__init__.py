@@ -6,7 +6,8 @@ from typing import Any
 
 from tegula.errors import nearest
 
-from . import math
+from . import math, target_info
+from .aggregates import aggregate, aggregate_replace
 from .atomic import (
     atomic_add,
     atomic_and,
@@ -39,6 +40,7 @@ from .debug import (
     debug_barrier,
     device_assert,
     device_print,
+    expect_zero,
     max_constancy,
     max_contiguous,
     multiple_of,
@@ -103,6 +105,7 @@ from .elementwise import (
     umulhi,
     where,
 )
+from .foreign import extern_elementwise, inline_asm_elementwise
 from .memory import load, store
 from .random import (
     N_ROUNDS_DEFAULT,
@@ -151,7 +154,7 @@ from .standard import (
     swizzle2d,
     xor_sum,
 )
-from .values import const, constexpr, constexpr_type, tensor, tensor_descriptor
+from .values import const, constexpr, constexpr_type, tensor, tensor_descriptor, tuple_type
 
 tuple = tuple
 """Tuples of a kernel are Python's tuples."""

@@ -81,6 +81,9 @@ class ConstexprFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.fn(*args, **kwargs)
 
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
 
 def constexpr_function(fn: Callable[P, R]) -> Callable[P, R]:
     """Let kernels call a host function on compile-time values; the result is a compile-time

@@ -10,6 +10,7 @@ on it promotes as one. `known` gives the number back where a compile-time value 
 
 from __future__ import annotations
 
+import ast
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tegula.ir.core import Value
 from tegula.ir.types import Descriptor, DType, Pointer, Tile, Type, elem_of, i1, shape_of
 
+from .active import active
 from .dtypes import dtype, from_ir
 
 
@@ -58,7 +60,7 @@ class tensor:
     def is_pointer(self) -> bool:
         return isinstance(self.ir_elem, Pointer)
 
-    if TYPE_CHECKING:  # what kernels may write; the frontend gives these their meaning
+    if TYPE_CHECKING:  # what kernels may write; `_give_operators` and the frontend mean it
 
         def _binary(self, other: Any) -> tensor: ...
         def _unary(self) -> tensor: ...
@@ -66,9 +68,9 @@ class tensor:
         __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _binary
         __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _binary
         __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = _binary
-        __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = __pow__ = _binary
+        __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = __pow__ = __matmul__ = _binary
         __lt__ = __le__ = __gt__ = __ge__ = __getitem__ = _binary
-        __neg__ = __pos__ = __invert__ = _unary
+        __neg__ = __pos__ = __invert__ = __abs__ = _unary
 
         def __getattr__(self, name: str) -> Any: ...
 
@@ -78,6 +80,65 @@ class tensor:
     def __bool__(self) -> bool:
         raise TypeError("the value of a tensor is not known at compile time")
 
+
+def _visitor() -> Any:
+    visitor = active()
+    if visitor is None:
+        raise TypeError("a kernel's tensors are computed with in kernels")
+    return visitor
+
+
+def _give_operators() -> None:
+    """Let host code that runs on a kernel's behalf write operators."""
+
+    def binary(op: type, reflected: bool) -> Any:
+        def method(self: tensor, other: Any) -> Any:
+            a, b = (other, self) if reflected else (self, other)
+            return _visitor().binary(op, a, b)
+
+        return method
+
+    def unary(op: type) -> Any:
+        return lambda self: _visitor().unary(op, self)
+
+    def compare(op: type) -> Any:
+        return lambda self, other: _visitor().compare(op, self, other)
+
+    def equal(op: type, same: bool) -> Any:
+        def method(self: tensor, other: Any) -> Any:
+            visitor = active()
+            return (self is other) == same if visitor is None else visitor.compare(op, self, other)
+
+        return method
+
+    tensor.__eq__ = equal(ast.Eq, True)  # type: ignore[method-assign]
+    tensor.__ne__ = equal(ast.NotEq, False)  # type: ignore[method-assign]
+    tensor.__hash__ = object.__hash__  # type: ignore[method-assign]
+    for name, op in _BINARY.items():
+        setattr(tensor, f"__{name}__", binary(op, False))
+        setattr(tensor, f"__r{name}__", binary(op, True))
+    for name, op in _UNARY.items():
+        setattr(tensor, f"__{name}__", unary(op))
+    for name, op in _COMPARE.items():
+        setattr(tensor, f"__{name}__", compare(op))
+    tensor.__getitem__ = lambda self, i: _visitor().subscript(self, i)  # type: ignore[assignment]
+
+    def attribute(self: tensor, name: str) -> Any:
+        if name.startswith("__") or active() is None:
+            raise AttributeError(f"'tensor' object has no attribute {name!r}")
+        return active().host_attribute(self, name)
+
+    tensor.__getattr__ = attribute  # type: ignore[method-assign]
+
+
+_BINARY: dict[str, type] = {
+    "add": ast.Add, "sub": ast.Sub, "mul": ast.Mult, "truediv": ast.Div, "floordiv": ast.FloorDiv,
+    "mod": ast.Mod, "pow": ast.Pow, "lshift": ast.LShift, "rshift": ast.RShift, "and": ast.BitAnd,
+    "or": ast.BitOr, "xor": ast.BitXor, "matmul": ast.MatMult,
+}  # fmt: skip
+_UNARY: dict[str, type] = {"neg": ast.USub, "pos": ast.UAdd, "invert": ast.Invert}
+_COMPARE: dict[str, type] = {"lt": ast.Lt, "le": ast.LtE, "gt": ast.Gt, "ge": ast.GtE}
+_give_operators()
 
 TENSOR_PROPERTIES: Final = ("shape", "dtype", "type", "numel")
 
@@ -280,6 +341,16 @@ class constexpr_type:
     value: Any
 
 
+@dataclass(frozen=True)
+class tuple_type:
+    """What a tuple has as its `.type`: the types of its elements."""
+
+    types: Sequence[Any]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "types", tuple(self.types))
+
+
 class const:
     """Annotation of a pointer parameter that is never stored through."""
 
@@ -362,5 +433,7 @@ def describe(x: Any) -> str:
         return f"the dtype {x}"
     if isinstance(x, tuple):
         return f"a tuple of {len(x)}"
+    if hasattr(type(x), "__aggregate_fields__"):
+        return f"an aggregate `{type(x).__name__}`"
     name = getattr(x, "__name__", None)
     return f"`{name}`" if name and callable(x) else f"the constant {x!r}"
