@@ -136,6 +136,11 @@ def poll_tile(x):
 
 
 @jit
+def negative_time(x):
+    tl.atomic_poll(x, 1, timeout_ns=-1)
+
+
+@jit
 def narrow(x):
     tl.atomic_max(x.to(tl.pointer_type(tl.int16)), 1)
 
@@ -147,6 +152,7 @@ def narrow(x):
         (bad_store, "sem is one of 'release', 'relaxed'"),
         (bad_scope, "scope is one of"),
         (poll_tile, "waits for one element"),
+        (negative_time, "timeout_ns must not be negative"),
         (narrow, "atomic_max does not work on int16"),
     ],
 )

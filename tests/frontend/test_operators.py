@@ -513,3 +513,14 @@ def test_run_helper_checks_the_ir():
 @jit
 def cast_once(out, n):
     tl.store(out, n)
+
+
+@jit
+def where_of_integers(out, x):
+    tl.store(out, tl.where(tl.load(x), 1.0, 2.0))
+
+
+def test_conditions_that_are_no_booleans_are_warned_about():
+    x = np.array([3], np.uint32)
+    with pytest.warns(UserWarning, match="condition is a runtime value of type uint32"):
+        assert call(where_of_integers, x)[0] == 1

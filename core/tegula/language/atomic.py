@@ -10,7 +10,7 @@ from tegula.ir.types import DType, bf16, f16, f32, f64, i1, i64
 
 from .builtin import builtin
 from .memory import pointer_operand, stored, writable
-from .values import describe, tensor
+from .values import describe, is_number, tensor
 
 if TYPE_CHECKING:
     from tegula.frontend.semantic import Semantic
@@ -49,7 +49,7 @@ def _rmw(s: Semantic, kind: str, pointer: Any, val: Any, mask: Any, sem: Any, sc
         "sem": s.choice(sem, ORDERS, f"{what}: sem"),
         "scope": s.choice(scope, SCOPES, f"{what}: scope"),
     }
-    masks = {} if enabled is None else {"mask": enabled.handle}
+    masks: dict[str, Any] = {} if enabled is None else {"mask": enabled.handle}
     return s.emit("atomic_rmw", ptr.handle, value.handle, kind=kind, **attrs, **masks)
 
 
@@ -192,7 +192,7 @@ def atomic_load(
     ptr, elem = pointer_operand(s, pointer, what)
     _plain(elem, what)
     enabled = s.mask(mask, ptr.ir_shape, what)
-    masks = {} if enabled is None else {"mask": enabled.handle}
+    masks: dict[str, Any] = {} if enabled is None else {"mask": enabled.handle}
     order = s.choice(sem, LOAD_ORDERS, f"{what}: sem")
     place = s.choice(scope, SCOPES, f"{what}: scope")
     return s.emit("atomic_load", ptr.handle, sem=order, scope=place, **masks)
@@ -216,7 +216,7 @@ def atomic_store(
     _plain(elem, what)
     value = stored(s, val, ptr, elem, what)
     enabled = s.mask(mask, ptr.ir_shape, what)
-    masks = {} if enabled is None else {"mask": enabled.handle}
+    masks: dict[str, Any] = {} if enabled is None else {"mask": enabled.handle}
     order = s.choice(sem, STORE_ORDERS, f"{what}: sem")
     place = s.choice(scope, SCOPES, f"{what}: scope")
     s.b.create("atomic_store", ptr.handle, value.handle, sem=order, scope=place, **masks)
@@ -247,6 +247,8 @@ def atomic_poll(
         )
     wanted = stored(s, expected, ptr, elem, f"{what}: expected")
     limit = {}
+    if is_number(timeout_ns) and timeout_ns < 0:
+        raise LanguageError(f"{what}: timeout_ns must not be negative, got {timeout_ns}")
     if timeout_ns is not None:
         limit["timeout"] = s.to_type(timeout_ns, i64, f"{what}: timeout_ns").handle
     order = s.choice(sem, LOAD_ORDERS, f"{what}: sem")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from tegula.frontend.diagnostics import LanguageError
 from tegula.frontend.promotion import name_of
-from tegula.ir.types import DType, f32, f64, u32, u64
+from tegula.ir.types import DType, f32, f64, i1, u32, u64
 
 from .builtin import Builtin, builtin
 from .values import describe, is_number, tensor
@@ -69,6 +70,13 @@ def logical_or(s: Semantic, input: Any, other: Any) -> tensor:
 def where(s: Semantic, condition: Any, x: Any, y: Any) -> tensor:
     """x where the condition holds, else y. Both are evaluated."""
     cond = s.truth(condition, "where: condition")
+    if isinstance(condition, tensor) and condition.ir_elem is not i1:
+        warnings.warn(
+            f"{s.b.loc}: where: the condition is {describe(condition)} and not of booleans; compare "
+            "it, for example `x != 0`",
+            UserWarning,
+            stacklevel=2,
+        )
     pointers = [isinstance(v, tensor) and v.is_pointer for v in (x, y)]
     if any(pointers):
         a, b = s.to_tensor(x, "where: x"), s.to_tensor(y, "where: y")
