@@ -13,6 +13,7 @@ def all_specs() -> Iterator[Spec]:
     """All cases."""
     from tegula.conformance.cases import (
         atomics,
+        bytes,
         collect,
         combining,
         control,
@@ -21,7 +22,7 @@ def all_specs() -> Iterator[Spec]:
         shapes,
     )
 
-    for module in (control, memory, elementwise, shapes, combining, collect, atomics):
+    for module in (control, memory, elementwise, shapes, combining, collect, atomics, bytes):
         yield from module.specs()
 
 

@@ -14,8 +14,7 @@ import numpy as np
 from tegula.conformance.values import from_bits, storage
 from tegula.ir.types import DType, i1
 
-# Floats that ml_dtypes holds: whether there is an infinity, and whether there is a negative zero.
-_NO_INFINITY = {"f8e4nv", "f8e5b16", "f8e4b8"}
+# Floats whose only zero is positive: NaN has the bits of a negative zero.
 _ONE_ZERO = {"f8e5b16", "f8e4b8"}
 
 
@@ -50,12 +49,10 @@ def round_to(x: Any, t: DType, toward_zero: bool = False) -> np.ndarray:
         rounded = np.ldexp(whole, unit)
     rounded = np.where(np.isfinite(x), rounded, x)
     top = largest(t)
-    over = np.abs(rounded) > top
-    if toward_zero:
-        limit = np.where(np.isfinite(x), top, inf if t.name not in _NO_INFINITY else nan)
-    else:
-        limit = np.full(x.shape, inf if t.name not in _NO_INFINITY else nan)
-    out = np.where(over, np.copysign(limit, rounded), rounded)
+    if t.bits == 8:  # conversions to 8 bits are limited to the finite range, infinities too
+        return encode(np.clip(rounded, -top, top), t)
+    limit = np.where(np.isfinite(x), top, inf) if toward_zero else np.full(x.shape, inf)
+    out = np.where(np.abs(rounded) > top, np.copysign(limit, rounded), rounded)
     return encode(out, t)
 
 
@@ -176,8 +173,10 @@ def extremum(name: str, t: DType, a: np.ndarray, b: np.ndarray, nan_rule: str) -
     first = x <= y if name == "min" else x >= y
     out = np.where(first, a, b)
     if nan_rule == "propagate":
-        return np.where(np.isnan(x), a, np.where(np.isnan(y), b, out))
-    return np.where(np.isnan(x), b, np.where(np.isnan(y), a, out))
+        out = np.where(np.isnan(x), a, np.where(np.isnan(y), b, out))
+    else:
+        out = np.where(np.isnan(x), b, np.where(np.isnan(y), a, out))
+    return round_to(wide(out), t) if t.bits == 8 else out
 
 
 def unary(name: str, t: DType, x: np.ndarray) -> np.ndarray:
@@ -235,6 +234,8 @@ def round_fraction(value: Any, t: DType) -> float:
 
 def cast(x: np.ndarray, source: DType, to: DType, rounding: str = "rtne") -> np.ndarray:
     """Convert between dtypes."""
+    if source is to:
+        return x
     if source.is_int and to is i1:
         return (x != 0).astype(np.uint8)
     if source.is_int and to.is_int:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tegula.conformance.case import Buffer, Case, Expected, Launch
-from tegula.conformance.values import Rule, storage
+from tegula.conformance.values import Rule, has_meaning, storage
 from tegula.ir import DType, parse_module, print_module
 from tegula.ir.types import DTYPES, Pointer, f64
 
@@ -45,7 +45,7 @@ def literal(data: np.ndarray, t: DType) -> str:
     if data.size > 4 and raw == raw[: data.itemsize] * data.size:
         one = literal(data[:1], t).removeprefix(f"{t.name}([").removesuffix("])")
         return f"{t.name}(full({data.size}, {one}))"
-    if t.is_int:
+    if t.is_int or not has_meaning(t):
         return f"{t.name}([{', '.join(str(int(v)) for v in data)}])"
     wide = np.float64 if t is f64 else np.float32
     with np.errstate(all="ignore"):
@@ -102,17 +102,16 @@ def _evaluate(expression: str, names: Mapping[str, Any]) -> Any:
     known: dict[str, Any] = {"np": np, "inf": np.inf, "nan": np.nan, "arange": np.arange}
     known |= {n: getattr(np, n) for n in ("zeros", "ones", "full", "tile", "exp", "sqrt", "log")}
     for t in DTYPES.values():
-        if t.name != "f8e4b15":
-            known[t.name] = _maker(t)
+        known[t.name] = _maker(t)
     return eval(expression.strip(), {"__builtins__": {}}, {**known, **names})
 
 
 def _maker(t: DType) -> Any:
     def make(values: Any) -> np.ndarray:
         values = np.asarray(values)
-        if t.is_float and values.dtype != storage(t):
-            with np.errstate(all="ignore"):
-                return values.astype(np.float64).astype(storage(t))
-        return values.astype(storage(t))
+        with np.errstate(all="ignore"):
+            if t.is_float and values.dtype != storage(t):
+                values = values.astype(np.float64)
+            return values.astype(storage(t))
 
     return make

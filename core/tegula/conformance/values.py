@@ -11,12 +11,12 @@ from tegula.ir.types import DType, f32, i1, numpy_dtype
 
 
 def storage(t: DType) -> np.dtype:
-    """numpy dtype of an element in memory: a truth value is a byte."""
-    return np.dtype(np.uint8) if t is i1 else numpy_dtype(t)
+    """numpy dtype of an element in memory: a truth value is a byte, and so is what numpy lacks."""
+    return np.dtype(np.uint8) if t is i1 or not has_meaning(t) else numpy_dtype(t)
 
 
 def has_meaning(t: DType) -> bool:
-    """Whether values of the dtype can be written down on the host at all."""
+    """Whether the host has a dtype of these values."""
     try:
         numpy_dtype(t)
     except TypeError:
@@ -149,7 +149,7 @@ def compare(
     """The difference between two flat arrays under a rule, and the largest error in ulp."""
     if expected.shape != actual.shape:
         raise ValueError(f"expected {expected.shape} elements, got {actual.shape}")
-    if not t.is_float:
+    if not t.is_float or not has_meaning(t):
         wrong = expected != actual
         worst = np.inf if wrong.any() else 0.0
     else:
@@ -174,7 +174,7 @@ def compare(
 
 def show(value: Any, t: DType) -> str:
     """A value for a message: with its bits where it is a float."""
-    if not t.is_float:
+    if not t.is_float or not has_meaning(t):
         return str(int(value))
     raw = int(bits_of(np.asarray([value], storage(t)))[0])
     number = float(np.asarray(value).astype(np.float64))

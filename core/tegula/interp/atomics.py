@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tegula.ir.core import Op
+from tegula.ir.ops.rounding import limited
 from tegula.ir.types import elem_of, numpy_dtype, shape_of
 
 from .errors import InterpreterError
@@ -37,10 +38,22 @@ def _ordered(pick: Any) -> Update:
     return update
 
 
+def _rounded(update: Update) -> Update:
+    """Narrow floats are updated in f32 and rounded once, as arithmetic on them is."""
+
+    def run(old: Any, new: Any) -> Any:
+        if old.dtype.kind in "iub" or old.dtype.itemsize > 2:
+            return update(old, new).astype(old.dtype)
+        result = np.asarray(update(old.astype(np.float32), new.astype(np.float32)))
+        return limited(result, old.dtype).astype(old.dtype)
+
+    return run
+
+
 _UPDATES: dict[str, Update] = {
-    "add": lambda old, new: (old + new).astype(old.dtype),
-    "max": _ordered(np.fmax),
-    "min": _ordered(np.fmin),
+    "add": _rounded(np.add),
+    "max": _rounded(_ordered(np.fmax)),
+    "min": _rounded(_ordered(np.fmin)),
     "and": np.bitwise_and,
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,

@@ -48,8 +48,6 @@ def capabilities(context: Context) -> None:
     for name in record.dtypes:
         if name not in DTYPES:
             raise Failed(f"dtype '{name}' does not exist")
-        if not has_meaning(DTYPES[name]):
-            raise Failed(f"dtype '{name}' is declared, yet no value of it can be written down")
     from tegula.ir.ops.memory import ATOMIC_KINDS
 
     strange = set(record.atomics) - {*ATOMIC_KINDS, "cas"}
