@@ -126,7 +126,7 @@ def scanner(plan: FunctionPlan, op: Op) -> Callable[[Env, Arrays], Arrays]:
 def mapper(plan: FunctionPlan, op: Op) -> Callable[[Env, Arrays], Arrays]:
     """Apply the region of a `map` to every element."""
     region: BlockPlan = plan.block(op.regions[0])
-    types = [numpy_dtype(elem_of(r.type)) for r in op.results]  # type: ignore[arg-type]
+    types = [numpy_dtype(elem_of(r.type)) for r in op.results]
 
     def whole(env: Env, values: Arrays) -> Arrays:
         shape = values[0].shape

@@ -106,5 +106,5 @@ def store_block(s: Semantic, p: block_pointer, value: Any, boundary_check: Any) 
     else:
         given = s.to_tensor(value, "store: value")
         block = s.broadcast_to(s.cast(given, p.elem), p.block_shape)
-    masks = {} if mask is None else {"mask": mask.handle}
+    masks: dict[str, Any] = {} if mask is None else {"mask": mask.handle}
     s.b.create("store", pointers.handle, block.handle, **masks)

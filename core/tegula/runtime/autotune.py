@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, cast
 
 from tegula.config import config as settings
 from tegula.errors import (
@@ -146,7 +146,7 @@ class Autotuner(KernelInterface):
         self._busy: dict[Any, threading.Lock] = {}
         self._nargs: ContextVar[dict[str, Any] | None] = ContextVar("nargs", default=None)
         self._saved: ContextVar[dict[str, Any]] = ContextVar("saved")
-        functools.update_wrapper(self, base_kernel(fn), updated=())
+        functools.update_wrapper(cast(Any, self), base_kernel(fn), updated=())
         self._check_names()
 
     def _check_names(self) -> None:
@@ -179,7 +179,7 @@ class Autotuner(KernelInterface):
             return self._do_bench
         from tegula.testing import do_bench
 
-        given = {"warmup": self.num_warmups, "rep": self.num_reps}
+        given: dict[str, Any] = {"warmup": self.num_warmups, "rep": self.num_reps}
         return functools.partial(do_bench, **{n: v for n, v in given.items() if v is not None})
 
     @do_bench.setter

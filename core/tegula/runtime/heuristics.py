@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from tegula.runtime.interface import KernelInterface, base_function, base_kernel
 
@@ -18,7 +18,7 @@ class Heuristics(KernelInterface):
         self.fn = fn
         self.arg_names = list(arg_names)
         self.values = dict(values)
-        functools.update_wrapper(self, base_kernel(fn), updated=())
+        functools.update_wrapper(cast(Any, self), base_kernel(fn), updated=())
 
     @property
     def base_fn(self) -> Any:

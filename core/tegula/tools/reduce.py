@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -269,15 +270,19 @@ def replacements(op: Op) -> Iterator[Edit]:
     if all(not isinstance(r.type, Descriptor) for r in op.results):
         pointers = any(isinstance(elem_of(r.type), Pointer) for r in op.results)
         for value in () if pointers else (0, 1):
-            yield (
-                lambda o, c, v=value: (
-                    [constant(c, r, v) for r in o.results] if id(o) == target else None
-                )
-            )
+            yield partial(_as_constants, target, value)
     if len(op.results) == 1:
         for index, operand in enumerate(op.operands):
             if operand.type is op.result.type:
-                yield lambda o, c, i=index: [c.value(o.operands[i])] if id(o) == target else None
+                yield partial(_as_operand, target, index)
+
+
+def _as_constants(target: int, value: int, op: Op, cloner: Cloner) -> list[Value] | None:
+    return [constant(cloner, r, value) for r in op.results] if id(op) == target else None
+
+
+def _as_operand(target: int, index: int, op: Op, cloner: Cloner) -> list[Value] | None:
+    return [cloner.value(op.operands[index])] if id(op) == target else None
 
 
 def unwrap(target: int, way: int) -> Edit:

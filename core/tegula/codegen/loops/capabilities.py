@@ -8,7 +8,8 @@ STRUCTURAL = frozenset(
     "constant arange splat broadcast expand_dims reshape permute cat join split flip gather "
     "sort histogram map load store "
     "atomic_rmw atomic_cas atomic_load atomic_store atomic_poll make_descriptor desc_load "
-    "desc_store reduce scan dot for while if yield condition return program_id num_programs print assert assume hint".split()
+    "desc_store reduce scan dot for while if yield condition return program_id num_programs "
+    "print assert assume hint".split()
 )
 """Ops that nests, blocks and evaluation handle by themselves."""
 
