@@ -7,7 +7,7 @@ ValueError), so existing handlers keep working.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 
@@ -154,6 +154,17 @@ class CompilationError(TegulaError):
         return type(self), (self.message, self.hint, self.frames)
 
 
+def unchanged(error: CompilationError) -> CompilationError:
+    """The error itself."""
+    return error
+
+
+restate: Callable[[CompilationError], CompilationError] = unchanged
+"""What an error is turned into before a launch raises it; replaced where other projects' programs
+are run.
+"""
+
+
 class UnsupportedLanguageConstruct(CompilationError):
     """A kernel uses a part of Python that the kernel language does not have."""
 
@@ -165,7 +176,7 @@ class CompileTimeAssertionFailure(CompilationError):
 @dataclass(frozen=True)
 class SourceFrame:
     """One place in a kernel's source: file, 1-based line and column, length of the marked text, and
-    the line itself.
+    the line itself; and where the function's `def` stands.
     """
 
     function: str
@@ -174,14 +185,18 @@ class SourceFrame:
     column: int
     width: int
     text: str
+    origin: tuple[int, int] = (1, 1)
+    place: str = ""
+    """The place once more, as other projects' programs write it."""
 
     def render(self) -> str:
         """The place, the source line, and carets under the marked text."""
+        place = f" {self.place}" if self.place else ""
         number = str(self.line)
         pad = " " * len(number)
         gap = "".join("\t" if c == "\t" else " " for c in self.text[: self.column - 1])
         return (
-            f"{self.file}:{self.line}:{self.column}: in `{self.function}`\n"
+            f"{self.file}:{self.line}:{self.column}: in `{self.function}`{place}\n"
             f"{pad} |\n{number} | {self.text}\n{pad} | {gap}{'^' * max(1, self.width)}"
         )
 

@@ -17,7 +17,6 @@ import pytest
 
 import tegula
 from tegula.compat.triton import install, installed, uninstall
-from tegula.compat.triton.table import MODULES
 
 torch = pytest.importorskip("torch")
 
@@ -519,3 +518,26 @@ def test_interpreter_by_knob() -> None:
         compiled = copy[(2,)](x, y, 100, 64)
     assert compiled.metadata.backend == "interpreter" and torch.equal(x, y)
     assert copy[(2,)](x, y, 100, 64).metadata.backend != "interpreter" or not np.any(y.numpy())
+
+
+@triton.jit
+def uses_unknown(x):
+    return x + unknown_name  # noqa: F821
+
+
+def test_places_of_errors_are_counted_from_def_and_calls_are_chained() -> None:
+    @triton.jit
+    def outer(x):
+        # the call is on the third line
+        tl.store(x, uses_unknown(1.0))
+
+    with pytest.raises(triton.CompilationError) as caught:
+        outer[(1,)](torch.zeros(1))
+    assert "at 3:16:" in str(caught.value) and "tests/compat/test_triton.py" in str(caught.value)
+    inner = caught.value.__cause__
+    assert isinstance(inner, triton.CompilationError) and "at 2:15:" in str(inner)
+    assert "unknown_name" in str(inner) and inner.__cause__ is None
+    uninstall()
+    with pytest.raises(triton.CompilationError) as caught:
+        outer[(1,)](torch.zeros(1))
+    assert "at 3:" not in str(caught.value) and len(caught.value.frames) == 2

@@ -209,7 +209,7 @@ def python_function(out, n):
     y = plain_function(n)  # !
 
 
-@rejects("`PLAIN` is a plain global of type int", "PLAIN = tl.constexpr(5)")
+@rejects("`PLAIN` is a plain global variable of type int", "PLAIN = tl.constexpr(5)")
 def plain_global(out, n):
     y = n + PLAIN  # !
 
@@ -219,7 +219,7 @@ def misspelled(out, n):
     y = n + WRAPED  # !
 
 
-@rejects("`y` is used before it has a value", "before the `if` or the loop")
+@rejects("`y` is not defined here: it is used before it has a value", "before the `if` or the loop")
 def read_before_set(out, n):
     for i in range(n):
         if i > 0:

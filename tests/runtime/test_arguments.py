@@ -424,3 +424,12 @@ def test_cuda_array_interface_says_where_memory_is() -> None:
     assert (array.device, array.address, array.strides) == ((2, 0), 1 << 40, (4,))
     with pytest.raises(DeviceError, match="argument 'x' lives in device cuda"):
         one[(1,)](OnDevice())
+
+
+def test_constants_are_specialised() -> None:
+    @tegula.jit(do_not_specialize=["N"])
+    def contradictory(x, N: tl.constexpr):
+        tl.store(x, N)
+
+    with pytest.raises(tegula.errors.CompilationError, match="N marked as constexpr"):
+        contradictory[(1,)](np.zeros(1), 5)

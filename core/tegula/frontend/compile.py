@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tegula import errors
 from tegula.errors import CompilationError, SourceError, SourceFrame
 from tegula.ir.builder import Builder
 from tegula.ir.core import Block, Function, Module, Value
@@ -240,7 +241,10 @@ def compile_function(
     try:
         compilation = Compilation(options or {})
         return compilation.compile_kernel(function, arg_types, constants, arg_attrs or {})
-    except (CompilationError, SourceError) as error:
+    except CompilationError as error:
+        told = errors.restate(error)
+        raise told.with_traceback(None) from told.__cause__
+    except SourceError as error:
         raise error.with_traceback(None) from error.__cause__
     except LanguageError as error:
         frames: tuple[SourceFrame, ...] = (

@@ -40,4 +40,5 @@ def frame_of(source: Source, function: str, node: ast.AST) -> SourceFrame:
         end = len(raw[: node.end_col_offset].decode(errors="replace"))  # type: ignore[attr-defined]
     if isinstance(node, (ast.For, ast.While, ast.If, ast.With, ast.FunctionDef, ast.Try)):
         end = len(text.rstrip())
-    return SourceFrame(function, source.file, line, start + 1, max(1, end - start), text)
+    origin = (source.line_of(source.tree), source.tree.col_offset + 1)
+    return SourceFrame(function, source.file, line, start + 1, max(1, end - start), text, origin)

@@ -61,7 +61,7 @@ class Semantic:
 
     def emit(self, name: str, *operands: Value, **attrs: Any) -> tensor:
         """Append an op with one result. What only depends on constants is computed at once."""
-        if operands and name in FOLDED and all(is_constant_number(x) for x in operands):
+        if operands and name in FOLDED and all(is_constant(x) for x in operands):
             if isinstance(attrs.get("to"), Pointer):
                 pass  # an address is no number
             elif f8e4b15 not in (attrs.get("to"), *(x.type for x in operands)):  # numpy has none
@@ -259,9 +259,7 @@ class Semantic:
         a, b = self.broadcast(self.cast(a, t), self.cast(b, t))
         return a, b, t
 
-    def arithmetic(
-        self, op: str, symbol: str, a: Any, b: Any, checked: bool = False
-    ) -> tensor:
+    def arithmetic(self, op: str, symbol: str, a: Any, b: Any, checked: bool = False) -> tensor:
         a, b, t = self.operands(a, b, symbol)
         result = self.emit(op, a.handle, b.handle)
         if checked and t.is_int and 1 < t.bits < 64 and not is_constant(result.handle):

@@ -11,7 +11,7 @@ from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from tegula.config import config
-from tegula.errors import OptionError, nearest
+from tegula.errors import CompilationError, OptionError, nearest
 from tegula.plugin import select
 from tegula.runtime import compiler, dlpack
 from tegula.runtime.arguments import Array, Located
@@ -51,6 +51,13 @@ class Variants:
     """All variants of one kernel in this process, by everything that distinguishes them."""
 
     def __init__(self, kernel: JITFunction) -> None:
+        for param in kernel.params:
+            if param.is_constexpr and param.do_not_specialize:
+                raise CompilationError(
+                    f"`{kernel.fn.__name__}`: {param.name} marked as constexpr and listed in "
+                    "do_not_specialize: one compilation cannot serve all values of a constant",
+                    "take it from the list, or its annotation away",
+                )
         self.kernel = kernel
         self._compiled: dict[Any, CompiledKernel] = {}
         self._lock = threading.Lock()

@@ -40,10 +40,13 @@ def install() -> None:
             "tegula.compat.triton.install() before anything imports it"
         )
     sys.meta_path.insert(0, _finder)
+    from tegula import errors
     from tegula.compat.triton import environment
+    from tegula.compat.triton.errors import restate
     from tegula.language import dtypes
     from tegula.runtime import autotune, variants
 
+    errors.restate = restate
     environment.adopt(os.environ)
     variants.foreign_options |= FOREIGN_OPTIONS
     dtypes.home = "triton.language"
@@ -61,9 +64,11 @@ def uninstall() -> None:
     """Undo `install`; modules that programs have already imported stay what they are."""
     if not installed():
         return
+    from tegula import errors
     from tegula.language import dtypes
     from tegula.runtime import autotune, variants
 
+    errors.restate = errors.unchanged
     sys.meta_path.remove(_finder)
     variants.foreign_options -= FOREIGN_OPTIONS
     dtypes.home = "tegula.language"

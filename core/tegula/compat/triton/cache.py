@@ -17,4 +17,4 @@ def default_cache_dir() -> str:
     """Where compiled kernels are kept."""
     from tegula.runtime import cache
 
-    return str(cache.directory())
+    return str(cache.default_directory() or "")

@@ -48,7 +48,7 @@ def __getattr__(name: str) -> Any:
     if name == "_aggregate":
         from tegula import language
 
-        return language.aggregate  # type: ignore[attr-defined]
+        return language.aggregate
     raise AttributeError(f"module 'triton.language.core' has no attribute {name!r}")
 
 

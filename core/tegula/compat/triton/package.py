@@ -52,5 +52,5 @@ def __getattr__(name: str) -> object:
     if name == "aggregate":  # part of the language, which costs more to import
         from tegula import language
 
-        return language.aggregate  # type: ignore[attr-defined]
+        return language.aggregate
     raise AttributeError(f"module 'triton' has no attribute {name!r}")
