@@ -28,6 +28,7 @@ import subprocess
 import sys
 import time
 import types
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ ERROR_RULES = (
 """The same for the test's error."""
 
 LIMITS = (
-    r"power of 2|pow2|power_of_two|at least 16 bytes|not supported in this architecture|"
+    r"SUPPORTED_REDUCE_DTYPES|power of 2|pow2|power_of_two|at least 16 bytes|not supported in this architecture|"
     r"histogram only supports|max_num_imprecise_acc|starred assignment"
 )
 """What a test expects to be refused, and is not: limits that Tegula does not have."""
@@ -75,12 +76,12 @@ def main() -> int:
     parser.add_argument("--fresh", action="store_true", help="forget what --out has")
     parser.add_argument("--timeout", type=int, default=120, help="seconds for one test")
     parser.add_argument("--show", action="store_true", help="print each error")
-    parser.add_argument("--table", help="print the table of this file of results")
+    parser.add_argument("--table", nargs="+", help="print the table of these files of results")
     parser.add_argument("--failures", action="store_true", help="with --table: failures too")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.table:
-        print(table(read(Path(options.table)), options.failures))
+        print(table(merged(options.table), options.failures))
         return 0
     if options.child:
         return child(options)
@@ -149,6 +150,14 @@ def read(out: Path) -> dict[str, dict[str, Any]]:
     """The results by test; later ones count."""
     records = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
     return {r["id"]: r for r in records if r["outcome"] != "started"}
+
+
+def merged(files: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """The results of several runs; a run of one test later in the list counts."""
+    results: dict[str, dict[str, Any]] = {}
+    for file in files:
+        results.update(read(Path(file)))
+    return results
 
 
 def table(results: dict[str, dict[str, Any]], failures: bool = False) -> str:
