@@ -78,7 +78,7 @@ def test_masks_from_memory() -> None:
     check({"x": normal(50), "m": m, "o": zeros(100)}, body)
 
 
-@pytest.mark.parametrize("stride", [-1, 0, 2, 3, -2])
+@pytest.mark.parametrize("stride", [-1, 0, 2, 3, 4, 5, -2])
 @pytest.mark.parametrize("dtype", [np.float32, np.int8, np.float64, np.float16])
 def test_strides(stride: int, dtype: type) -> None:
     def body(b, x, o, s, c):
@@ -86,11 +86,11 @@ def test_strides(stride: int, dtype: type) -> None:
             at = b.add(b.mul(b.index((40,)), step), b.full(100, (40,), ir.i32))
             b.store(b.at(o, b.index((40,), 40 * k)), b.load(b.at(x, at)))
             if stride:
-                p = b.addptr(c, b.constant(300 * k, ir.i32))
+                p = b.addptr(c, b.constant(400 * k, ir.i32))
                 b.store(b.at(p, at), b.get(x, (40,)))
 
-    x = (normal(300) * 10).astype(dtype)
-    check({"x": x, "o": zeros(80, dtype), "s": stride, "c": zeros(600, dtype)}, body)
+    x = (normal(400) * 10).astype(dtype)
+    check({"x": x, "o": zeros(80, dtype), "s": stride, "c": zeros(800, dtype)}, body)
 
 
 def test_gather_and_scatter() -> None:

@@ -20,6 +20,9 @@ from tegula.ir.types import DType, Pointer, ScalarType
 ZEROS = "@tegula.zeros"
 """64 zero bytes, read in place of what a mask forbids to touch."""
 
+CLOSE = (2, 3, 4)
+"""Strides for which whole vectors are read and written rather than single elements."""
+
 
 def zero(l: Lanes, e: ScalarType, n: int) -> Val:
     """Zero of an element type, in `n` lanes."""
@@ -132,12 +135,61 @@ def _vector_load(l: Lanes, ptr: Lane, m: Val | None, default: Val, e: DType, wor
         flipped = None if m is None else reverse(l, m)
         x = _contiguous_load(l, last, flipped, reverse(l, default), ty, et, word)
         return reverse(l, x)
+    if m is None and isinstance(ptr, Lin) and ptr.m in CLOSE and n >= 4:
+        return _close_load(l, l.at_pos(ptr, pe), int(ptr.m), ty, et, word)
     pv = l.vec(ptr, pe)
     full = m if m is not None else l.splat_text(w.const(1, "i1"))
     name = f"llvm.masked.gather.{suffix(n, et)}.v{n}p0"
     w.declare(name, f"{ty} (<{n} x ptr>, <{n} x i1>, {ty})")
     return w.here(ty, f"call {ty} @{name}(<{n} x ptr> align 1 {pv.text}, <{n} x i1> {full.text}, "
                       f"{ty} {default.text})")
+
+
+def _close_load(l: Lanes, p: Val, step: int, ty: str, et: str, word: str) -> Val:
+    """Every second, third or fourth element: whole vectors, of which the last one ends with the
+    last element wanted, so nothing is touched beyond it."""
+    w, n = l.w, l.n
+    span = step * (n - 1) + 1
+    starts = [*range(0, span - n, n), span - n]
+    picked: Val | None = None
+    for i, start in enumerate(starts):
+        at = w.gep(et, p, w.const(start, "i64"))
+        x = w.here(ty, f"{word} {ty}, ptr {at.text}, align 1")
+        if picked is None:
+            picked = x
+            lanes = [step * k if step * k < n else -1 for k in range(n)]
+            order = ", ".join(f"i32 {j}" if j >= 0 else "i32 poison" for j in lanes)
+            picked = w.pure(ty, f"shufflevector {ty} {{}}, {ty} poison, <{n} x i32> <{order}>", x)
+            continue
+        first = starts[i - 1] + n  # elements before it are there already
+        order = ", ".join(
+            f"i32 {n + step * k - start}" if first <= step * k < start + n else f"i32 {k}"
+            for k in range(n))
+        picked = w.pure(ty, f"shufflevector {ty} {{}}, {ty} {{}}, <{n} x i32> <{order}>",
+                        picked, x)
+    assert picked is not None
+    return picked
+
+
+def _close_store(l: Lanes, p: Val, x: Val, step: int, ty: str, et: str) -> None:
+    """Every second, third or fourth element: vectors with gaps under constant masks."""
+    w, n = l.w, l.n
+    name = f"llvm.masked.store.{suffix(n, et)}.p0"
+    w.declare(name, f"void ({ty}, ptr, <{n} x i1>)")
+    for start in range(0, step * (n - 1) + 1, n):
+        hits = [(start + i) % step == 0 and (start + i) // step < n for i in range(n)]
+        if sum(hits) == 1:  # never a mask of one lane: see `_store_first_lanes`
+            i = hits.index(True)
+            one = w.pure(et, f"extractelement {ty} {{}}, i64 {(start + i) // step}", x)
+            at = w.gep(et, p, w.const(start + i, "i64"))
+            w.do(f"store {et} {one.text}, ptr {at.text}, align 1")
+            continue
+        order = ", ".join(f"i32 {(start + i) // step}" if hit else "i32 poison"
+                          for i, hit in enumerate(hits))
+        part = w.pure(ty, f"shufflevector {ty} {{}}, {ty} poison, <{n} x i32> <{order}>", x)
+        at = w.gep(et, p, w.const(start, "i64"))
+        w.do(f"call void @{name}({ty} {part.text}, ptr align 1 {at.text}, "
+             f"<{n} x i1> {l.mask(hits).text})")
 
 
 def _contiguous_load(l: Lanes, p: Val, m: Val | None, default: Val, ty: str, et: str,
@@ -192,6 +244,9 @@ def store(l: Lanes, ptr: Lane, value: Lane, mask: Lane | None, e: DType,
         name = f"llvm.masked.store.{suffix(n, et)}.p0"
         w.declare(name, f"void ({ty}, ptr, <{n} x i1>)")
         w.do(f"call void @{name}({ty} {x.text}, ptr align 1 {p.text}, <{n} x i1> {m.text})")
+        return
+    if m is None and isinstance(ptr, Lin) and ptr.m in CLOSE and n >= 4:
+        _close_store(l, l.at_pos(ptr, pe), x, int(ptr.m), ty, et)
         return
     pv = l.vec(ptr, pe)
     full = m if m is not None else l.splat_text(w.const(1, "i1"))
