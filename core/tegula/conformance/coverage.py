@@ -24,7 +24,7 @@ import numpy as np
 from tegula.conformance.case import Case, Spec
 from tegula.conformance.catalog import all_specs
 from tegula.conformance.needs import dtype_of, subject_dtype
-from tegula.conformance.samples import STRUCTURAL, signatures
+from tegula.conformance.samples import STRUCTURAL, is_foreign, signatures
 from tegula.conformance.values import bits_of
 from tegula.ir import DTYPES, OPS, Op
 from tegula.ir.ops.arith import NAN_RULES, PREDICATES
@@ -67,6 +67,7 @@ VALUES: dict[tuple[str, str], tuple[Any, ...] | str] = {
     ("for", "stages"): FREE, ("for", "unroll"): FREE, ("for", "hints"): FREE,
     ("call", "callee"): FREE, ("call", "types"): FREE, ("program_id", "axis"): (0, 1, 2),
     ("num_programs", "axis"): (0, 1, 2), ("print", "prefix"): FREE, ("print", "hex"): (False, True),
+    ("slice", "starts"): FREE, ("slice", "steps"): FREE, ("slice", "shape"): FREE,
     ("flip", "axis"): (0, 1, 2), ("gather", "axis"): (0, 1, 2), ("sort", "axis"): (0, 1, 2),
     ("sort", "descending"): (False, True), ("histogram", "bins"): FREE,
     ("assert", "message"): FREE, ("hint", "kind"): HINTS, ("hint", "values"): FREE,
@@ -122,6 +123,8 @@ def required() -> Iterator[str]:
         if not _no_meaning(name, dtype):
             yield f"{name}.{dtype}"
     for name in OPS:
+        if is_foreign(name):
+            continue
         if name in STRUCTURAL:
             yield name
         for attribute in OPS[name].attrs:
@@ -175,7 +178,8 @@ def _shape_edges() -> Iterator[str]:
         "expand_dims": ("empty", "dimensions"), "reshape": SHAPES, "permute": SHAPES[1:],
         "cat": SHAPES[1:], "join": SHAPES, "split": ("one", "empty", "dimensions"),
         "reduce": ("one", "empty", "dimensions"), "scan": ("one", "empty", "dimensions"),
-        "flip": SHAPES[1:], "gather": SHAPES[1:], "sort": SHAPES[1:], "map": SHAPES[1:],
+        "slice": SHAPES[1:], "flip": SHAPES[1:], "gather": SHAPES[1:], "sort": SHAPES[1:],
+        "map": SHAPES[1:],
         "histogram": ("empty", "dimensions"), "dot": ("empty", "one", "dimensions"),
         "arange": ("one", "empty"),
     }  # fmt: skip

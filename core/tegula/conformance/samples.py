@@ -26,6 +26,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "reshape": {"shape": (2, SIZE // 2)},
     "expand_dims": {"axis": 0},
     "flip": {"axis": 0},
+    "slice": {"starts": (1,), "steps": (2,), "shape": (3,)},
     "permute": {"dims": (0,)},
 }
 
@@ -244,6 +245,12 @@ def _truth(k: _Kernel, d: OpDef, t: DType, attrs: dict[str, Any]) -> None:
     k.b.create(d.name, condition, **attrs)
 
 
+def _foreign(k: _Kernel, d: OpDef, t: DType, attrs: dict[str, Any]) -> None:
+    given = {"asm": "", "constraints": "=r,r", "symbol": "no_such_function", "elems": t.name}
+    wanted = {name: given[name] for name in d.attrs if name in given}
+    k.keep(k.b.create(d.name, [k.tile(t)], **wanted))
+
+
 _SPECIAL: dict[str, Callable[[_Kernel, OpDef, DType, dict[str, Any]], None]] = {
     "constant": _constant, "arange": _arange, "program_id": _place, "num_programs": _place,
     "cast": _cast, "bitcast": _bitcast, "addptr": _addptr, "load": _load, "store": _store,
@@ -252,17 +259,22 @@ _SPECIAL: dict[str, Callable[[_Kernel, OpDef, DType, dict[str, Any]], None]] = {
     "desc_load": _descriptor, "desc_store": _descriptor, "reduce": _fold, "scan": _fold,
     "dot": _dot, "gather": _gather, "sort": _sort, "histogram": _histogram, "map": _map,
     "for": _for, "while": _while, "if": _if, "print": _print, "assert": _truth,
-    "assume": _truth,
+    "assume": _truth, "inline_asm": _foreign, "extern_call": _foreign,
 }  # fmt: skip
 
 STRUCTURAL = frozenset({"yield", "condition", "return", "call"})
 """Ops that carry values of any type and compute nothing; cases cover them, not samples."""
 
 
+def is_foreign(name: str) -> bool:
+    """Whether an op means what its target says it means: only its refusal can be tested."""
+    return OPS[name].category == "foreign"
+
+
 def signatures() -> Iterator[tuple[str, DType]]:
     """Every op with every dtype that it can be built with."""
     for name in OPS:
-        if name in STRUCTURAL:
+        if name in STRUCTURAL or is_foreign(name):
             continue
         for dtype in DTYPES.values():
             if not has_meaning(dtype):

@@ -23,6 +23,7 @@ from tegula.plugin import (
     Options,
     Probe,
     Target,
+    UnsupportedError,
     hookimpl,
 )
 
@@ -106,7 +107,12 @@ class InterpreterCompiler(Compiler):
 
     def emit(self, module: Module, target: Target, options: Options) -> Artifact:
         from tegula.ir import print_module
+        from tegula.ir.ops.foreign import REASONS
 
+        for function in module.functions.values():
+            for op in function.body.walk():
+                if op.name in REASONS:
+                    raise UnsupportedError(target.backend, op.name, REASONS[op.name], loc=op.loc)
         kernel = next(f for f in module.functions.values() if f.kind == "kernel")
         return Artifact(
             ARTIFACT_KIND,

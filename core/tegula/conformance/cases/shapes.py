@@ -118,6 +118,26 @@ def _permute(t: DType) -> Case:
     return m.s.case()
 
 
+def _slice(t: DType) -> Case:
+    m = Moves(t)
+    for shape, parts in (
+        ((9,), ((0, 1, 9), (3, 1, 4), (0, 2, 5), (8, -1, 9), (7, -3, 3), (5, 1, 1), (0, 1, 0))),
+        ((1,), ((0, 1, 1), (0, 1, 0))),
+        ((0,), ((0, 1, 0),)),
+    ):
+        x, e = m.input(shape)
+        for start, step, n in parts:
+            picked = start + step * np.arange(n)
+            sliced = m.b.slice(x, starts=(start,), steps=(step,), shape=(n,))
+            m.expect(sliced, e[picked])
+    x, e = m.input((6, 5, 7), 2)
+    part = m.b.slice(x, starts=(4, 0, 1), steps=(-2, 1, 3), shape=(3, 5, 2))
+    m.expect(part, e[4::-2, :, 1::3])
+    m.expect(m.b.reshape(m.b.slice(x, starts=(1, 2, 3), steps=(1, 1, 1), shape=(1, 1, 1)),
+                         shape=()), e[1, 2, 3])  # fmt: skip
+    return m.s.case()
+
+
 def _cat(t: DType) -> Case:
     m = Moves(t)
     for a, b, axis in (
@@ -178,7 +198,8 @@ def specs() -> Iterator[Spec]:
     """All cases of this module."""
     makers = {
         "splat": _splat, "broadcast": _broadcast, "expand_dims": _expand_dims,
-        "reshape": _reshape, "permute": _permute, "cat": _cat, "join": _join, "split": _split,
+        "reshape": _reshape, "permute": _permute, "slice": _slice,
+        "cat": _cat, "join": _join, "split": _split,
     }  # fmt: skip
     for name, make in makers.items():
         for t in ALL:
