@@ -130,9 +130,9 @@ def _neg(l: Lanes, op: Op, x: Val) -> Val:
     e = elem(op)
     if not e.is_float:
         return x if e.bits == 1 else binary(l, "sub", const_like(l, x, 0), x)
-    if reg_type(e)[0] == "i":  # by the sign bit; formats with one zero go through f32
-        if e.name in ("f8e5b16", "f8e4b8"):
-            return in_float(l, e, lambda _, y: l.w.pure(y.ty, f"fneg {y.ty} {{}}", y), x)
+    if e.bits == 8:  # some formats have one zero, and results are limited to the finite range
+        return in_float(l, e, lambda _, y: l.w.pure(y.ty, f"fneg {y.ty} {{}}", y), x)
+    if reg_type(e)[0] == "i":
         return binary(l, "xor", x, const_like(l, x, -(1 << (e.bits - 1))))
     return l.w.pure(x.ty, f"fneg {x.ty} {{}}", x)
 
