@@ -38,7 +38,7 @@ def sort_rows(
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(1, 1), (3, 7), (5, 64)])
+@pytest.mark.parametrize("shape", [(1, 1), (3, 7), (5, 64), (2, 700)])
 @pytest.mark.parametrize("down", [False, True])
 def test_sort(dtype, shape, down):
     x = numbers(shape, dtype)
@@ -82,9 +82,10 @@ def sort_with_indices(
 @pytest.mark.parametrize("dim", [0, 1])
 @pytest.mark.parametrize("down", [False, True])
 def test_equal_elements_keep_their_order(dtype, dim, down):
-    x = RNG.integers(0, 4, (9, 21)).astype(dtype)
+    shape = (9, 21) if dim else (150, 3)
+    x = RNG.integers(0, 4, shape).astype(dtype)
     out, place = np.zeros_like(x), np.zeros(x.shape, np.int32)
-    run(sort_with_indices, out, place, x, 9, 21, dim, down, options={"debug": True})
+    run(sort_with_indices, out, place, x, *shape, dim, down, options={"debug": True})
     key = x.astype(np.float64)
     expected = np.argsort(-key if down else key, dim, kind="stable")
     np.testing.assert_array_equal(place, expected)

@@ -10,7 +10,7 @@ from tegula.codegen.loops.evaluate import Evaluation, Index
 from tegula.codegen.loops.lanes import Uni
 from tegula.codegen.loops.nest import Nest
 from tegula.codegen.loops.plan import Item, Slot
-from tegula.codegen.loops.sorting import DECLARES, permute_text, sort_text, words_text
+from tegula.codegen.loops.sorting import permute_text, sort_text, words_sorter
 from tegula.codegen.loops.text import Val
 from tegula.ir.core import Op, Value
 from tegula.ir.types import DType, elem_of, i8, shape_of
@@ -107,10 +107,11 @@ def sort(k: KernelEmitter, frame: Frame, op: Op) -> None:
         return
     bits = 64 if e.bits <= 32 else 128
     kind = "float" if e.is_float else "int" if e.is_signed else "uint"
-    name = f"sort_{kind}{e.bits}{'_down' if op.attrs['descending'] else ''}"
-    k.add_function(f"sort_words_{bits}", words_text(bits), DECLARES)
-    k.add_function(name, sort_text(name, kind, e, bits, op.attrs["descending"]), ())
-    n = shape[axis]
+    n, down = shape[axis], op.attrs["descending"]
+    sorter, text, declares = words_sorter(bits, e.itemsize, n)
+    k.add_function(sorter, text, declares)
+    name = f"{sorter}_{kind}{e.bits}{'_down' if down else ''}"
+    k.add_function(name, sort_text(name, kind, e, bits, down, sorter), ())
     words = [k.arena.raw(n * bits // 8, i8, (), ()) for _ in range(2)]
     w = k.w
     loops, prefix = k.matrix._batches(shape[:axis] + shape[axis + 1 :])

@@ -69,7 +69,110 @@ done:
 """
 
 
-def sort_text(name: str, kind: str, e: DType, bits: int, descending: bool) -> str:
+MEMSET = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
+RADIX_FROM = 96
+"""Rows of this length or more are sorted digit by digit; a fixed effort for the counts."""
+
+
+def words_sorter(bits: int, key_bytes: int, n: int) -> tuple[str, str, tuple[str, ...]]:
+    """The function that sorts `n` words whose keys lie from bit 32 on: name, text, declarations."""
+    if n < RADIX_FROM:
+        return f"sort_words_{bits}", words_text(bits), DECLARES
+    name = f"radix_words_{bits}_{key_bytes}"
+    return name, _radix_text(name, bits, key_bytes), (MEMSET,)
+
+
+def _radix_text(name: str, bits: int, digits: int) -> str:
+    """Counting sort by each byte of the key from the lowest on; bytes that are all equal are
+    skipped.
+    """
+    w, size = f"i{bits}", bits // 8
+    counting, passes = [], []
+    for d in range(digits):
+        counting.append(f"""  %d{d}.s = lshr {w} %x, {32 + 8 * d}
+  %d{d}.t = trunc {w} %d{d}.s to i8
+  %d{d} = zext i8 %d{d}.t to i64
+  %d{d}.p = getelementptr i32, ptr %counts, i64 %d{d}
+  %d{d}.q = getelementptr i32, ptr %d{d}.p, i64 {256 * d}
+  %d{d}.o = load i32, ptr %d{d}.q
+  %d{d}.n = add i32 %d{d}.o, 1
+  store i32 %d{d}.n, ptr %d{d}.q""")
+        passes.append(_radix_pass(d, w, size))
+    return f"""
+define internal ptr @{name}(ptr %a, ptr %b, i64 %n) nounwind {{
+entry:
+  %counts = alloca [{256 * digits} x i32], align 64
+  call void @llvm.memset.p0.i64(ptr %counts, i8 0, i64 {1024 * digits}, i1 false)
+  br label %count
+count:
+  %at = phi i64 [ 0, %entry ], [ %next, %count ]
+  %x.p = getelementptr {w}, ptr %a, i64 %at
+  %x = load {w}, ptr %x.p, align {size}
+{chr(10).join(counting)}
+  %next = add i64 %at, 1
+  %more = icmp ult i64 %next, %n
+  br i1 %more, label %count, label %pass0
+pass0:
+  %src0 = phi ptr [ %a, %count ]
+  %dst0 = phi ptr [ %b, %count ]
+{"".join(passes)}
+  ret ptr %src{digits}
+}}
+"""
+
+
+def _radix_pass(d: int, w: str, size: int) -> str:
+    """Move the words from %src to %dst by one byte, in the block that the pass before ends in."""
+    return f"""
+  %first{d} = load {w}, ptr %src{d}, align {size}
+  %f{d}.s = lshr {w} %first{d}, {32 + 8 * d}
+  %f{d}.t = trunc {w} %f{d}.s to i8
+  %f{d} = zext i8 %f{d}.t to i64
+  %c{d} = getelementptr i32, ptr %counts, i64 {256 * d}
+  %f{d}.p = getelementptr i32, ptr %c{d}, i64 %f{d}
+  %f{d}.c = load i32, ptr %f{d}.p
+  %f{d}.w = zext i32 %f{d}.c to i64
+  %same{d} = icmp eq i64 %f{d}.w, %n
+  br i1 %same{d}, label %skip{d}, label %sum{d}
+sum{d}:
+  %b{d} = phi i64 [ 0, %pass{d} ], [ %b{d}.1, %sum{d} ]
+  %t{d} = phi i32 [ 0, %pass{d} ], [ %t{d}.1, %sum{d} ]
+  %b{d}.p = getelementptr i32, ptr %c{d}, i64 %b{d}
+  %b{d}.c = load i32, ptr %b{d}.p
+  store i32 %t{d}, ptr %b{d}.p
+  %t{d}.1 = add i32 %t{d}, %b{d}.c
+  %b{d}.1 = add i64 %b{d}, 1
+  %b{d}.m = icmp ult i64 %b{d}.1, 256
+  br i1 %b{d}.m, label %sum{d}, label %move{d}
+move{d}:
+  %i{d} = phi i64 [ 0, %sum{d} ], [ %i{d}.1, %move{d} ]
+  %x{d}.p = getelementptr {w}, ptr %src{d}, i64 %i{d}
+  %x{d} = load {w}, ptr %x{d}.p, align {size}
+  %g{d}.s = lshr {w} %x{d}, {32 + 8 * d}
+  %g{d}.t = trunc {w} %g{d}.s to i8
+  %g{d} = zext i8 %g{d}.t to i64
+  %g{d}.p = getelementptr i32, ptr %c{d}, i64 %g{d}
+  %to{d} = load i32, ptr %g{d}.p
+  %to{d}.1 = add i32 %to{d}, 1
+  store i32 %to{d}.1, ptr %g{d}.p
+  %to{d}.w = zext i32 %to{d} to i64
+  %y{d}.p = getelementptr {w}, ptr %dst{d}, i64 %to{d}.w
+  store {w} %x{d}, ptr %y{d}.p, align {size}
+  %i{d}.1 = add i64 %i{d}, 1
+  %i{d}.m = icmp ult i64 %i{d}.1, %n
+  br i1 %i{d}.m, label %move{d}, label %moved{d}
+moved{d}:
+  br label %pass{d + 1}
+skip{d}:
+  br label %pass{d + 1}
+pass{d + 1}:
+  %src{d + 1} = phi ptr [ %dst{d}, %moved{d} ], [ %src{d}, %skip{d} ]
+  %dst{d + 1} = phi ptr [ %src{d}, %moved{d} ], [ %dst{d}, %skip{d} ]"""
+
+
+def sort_text(
+    name: str, kind: str, e: DType, bits: int, descending: bool, sorter: str
+) -> str:
     """Turn a row of keys into words and sort those."""
     b, w, size = f"i{e.bits}", f"i{bits}", bits // 8
     return f"""
@@ -93,7 +196,7 @@ each:
   %more = icmp ult i64 %i1, %n
   br i1 %more, label %each, label %sort
 sort:
-  %r = call ptr @sort_words_{bits}(ptr %a, ptr %b, i64 %n)
+  %r = call ptr @{sorter}(ptr %a, ptr %b, i64 %n)
   ret ptr %r
 }}
 """
