@@ -40,6 +40,11 @@ def two(x, y):
 
 
 @tegula.jit
+def const(c: tl.constexpr):
+    pass
+
+
+@tegula.jit
 def scale(x_ptr, out_ptr, n, BLOCK: tl.constexpr, eps=1e-5):
     pass
 
@@ -424,6 +429,15 @@ def test_cuda_array_interface_says_where_memory_is() -> None:
     assert (array.device, array.address, array.strides) == ((2, 0), 1 << 40, (4,))
     with pytest.raises(DeviceError, match="argument 'x' lives in device cuda"):
         one[(1,)](OnDevice())
+
+
+@pytest.mark.parametrize("value", [np.int64(64), np.uint8(64), np.float32(0.5), np.bool_(True)])
+def test_numpy_constants_are_numbers(value: Any) -> None:
+    compiled = const[(1,)](value)
+    assert type(compiled.request.constants["c"]) is type(value.item())
+    assert const[(1,)](value.item()) is compiled
+    assert const[(1,)](type(value)(value)) is compiled
+    assert const[(1,)](tl.constexpr(value)) is compiled
 
 
 def test_constants_are_specialised() -> None:

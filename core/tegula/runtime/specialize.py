@@ -371,6 +371,8 @@ class Specializer:
             self.out.entries.append(Entry(Kind.EQUAL, type=kind, **where))
         elif kind is float:
             self.out.entries.append(Entry(Kind.SAME_FLOAT, type=kind, **where))
+        elif isinstance(value, np.generic):
+            self.out.native = False  # a new object each time
         elif isinstance(value, tuple):
             index = len(self.out.entries)
             self.out.entries.append(Entry(Kind.TUPLE, source, parent, type=kind, low=len(value)))
@@ -434,10 +436,14 @@ def _int_entry(
 
 
 def constexpr_value(value: Any) -> Any:
-    """What a constexpr argument stands for: the wrapper of the language is taken off."""
+    """What a constexpr argument stands for: the wrapper of the language is taken off, and a numpy
+    scalar is the number that it holds.
+    """
     kind = type(value)
     if kind.__name__ == "constexpr" and kind.__module__.startswith("tegula."):
         return constexpr_value(value.value)
+    if isinstance(value, np.integer | np.floating | np.bool_):
+        return value.item()
     return value
 
 
