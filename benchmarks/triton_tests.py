@@ -55,8 +55,9 @@ ERROR_RULES = (
 """The same for the test's error."""
 
 LIMITS = (
-    r"SUPPORTED_REDUCE_DTYPES|power of 2|pow2|power_of_two|at least 16 bytes|not supported in this architecture|"
-    r"histogram only supports|max_num_imprecise_acc|starred assignment"
+    r"SUPPORTED_REDUCE_DTYPES|power of 2|pow2|power_of_two|at least 16 bytes|"
+    r"not supported in this architecture|histogram only supports|max_num_imprecise_acc|"
+    r"starred assignment"
 )
 """What a test expects to be refused, and is not: limits that Tegula does not have."""
 

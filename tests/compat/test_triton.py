@@ -163,6 +163,9 @@ def test_warmup_compiles_and_its_result_launches() -> None:
     compiled[(2, 1, 1)](x, y, 100, 64)
     assert torch.equal(x, y)
     assert compiled.metadata.num_warps == 4 and compiled.metadata.name == "copy"
+    compiled._init_handles()
+    assert compiled.metadata.shared == compiled.n_regs == compiled.n_spills == 0
+    assert compiled.n_max_threads >= 1
     assert copy.run(x, y, 100, 64, grid=(2,), warmup=True) is not None
 
 
@@ -541,3 +544,31 @@ def test_places_of_errors_are_counted_from_def_and_calls_are_chained() -> None:
     with pytest.raises(triton.CompilationError) as caught:
         outer[(1,)](torch.zeros(1))
     assert "at 3:" not in str(caught.value) and len(caught.value.frames) == 2
+
+
+def test_hooks_of_knobs_are_told_about_compilations() -> None:
+    told: list[dict[str, Any]] = []
+    copy.forget()
+    x, y = arrays()
+    with triton.knobs.runtime.scope():
+        triton.knobs.runtime.jit_cache_hook = lambda **what: told.append(what)
+        triton.knobs.runtime.jit_post_compile_hook = lambda **what: told.append(what)
+        copy[(2,)](x, y, 100, 64)
+        copy[(2,)](x, y, 100, 64)
+    assert len(told) == 2 and told[0]["fn"].jit_function is copy
+    assert told[0]["compile"]["signature"]["x"] == "ptr<f32>" and not told[0]["is_manual_warmup"]
+    copy.device_caches[0][0].clear()
+    again = copy.preload(told[1]["compile"]["specialization_data"])
+    assert again.hash == copy.warmup(x, y, 100, 64, grid=(1,)).hash
+
+
+def test_listeners_of_knobs_are_told_about_tuning() -> None:
+    told: list[dict[str, Any]] = []
+    kernel = triton.autotune(
+        [triton.Config({"BLOCK": 32}), triton.Config({"BLOCK": 64})], ["n"],
+        do_bench=lambda run, quantiles: [1.0],
+    )(copy)  # fmt: skip
+    with triton.knobs.autotuning.scope():
+        triton.knobs.autotuning.listener = lambda **what: told.append(what)
+        kernel[(4,)](*arrays(), 100)
+    assert told[0]["fn"] is copy and told[0]["best_config"] is kernel.best_config

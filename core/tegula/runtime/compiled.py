@@ -96,6 +96,7 @@ class CompiledKernel:
         context = self.request.context
         return SimpleNamespace(
             **{
+                "shared": 0,
                 **context.options.to_json(),
                 **self.artifact.metadata,
                 "name": self.name,
@@ -104,6 +105,25 @@ class CompiledKernel:
                 "backend": context.backend.name,
             }
         )
+
+    @property
+    def n_regs(self) -> int:
+        """Registers per thread; 0 where a device has no such notion."""
+        return int(self.artifact.metadata.get("registers", 0))
+
+    @property
+    def n_spills(self) -> int:
+        """Registers that are kept in memory; 0 where a device has no such notion."""
+        return int(self.artifact.metadata.get("spills", 0))
+
+    @property
+    def n_max_threads(self) -> int:
+        """Threads that may run one program; 1 where a program is one thread's."""
+        return int(self.artifact.metadata.get("max_threads", 1))
+
+    def _init_handles(self) -> None:
+        """Load the kernel now; programs call this before they look at `n_regs`."""
+        _ = self.kernel
 
     @property
     def alias_pairs(self) -> list[tuple[int, int, bool]]:

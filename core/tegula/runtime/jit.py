@@ -13,6 +13,7 @@ from tegula.errors import ArgumentError, CompilationError, HostCallError
 from tegula.frontend.function import DeviceFunction
 from tegula.runtime import grids
 from tegula.runtime.async_compile import active_mode
+from tegula.runtime.hooks import warming
 from tegula.runtime.interface import KernelInterface
 from tegula.runtime.parameters import KernelParam, kernel_params
 
@@ -243,10 +244,32 @@ class JITFunction(DeviceFunction, KernelInterface):
         mocked, named = mock_arguments(self.params, args, kwargs)
 
         def compile() -> CompiledKernel:
-            return self._variants.prepare(mocked, named).compiled
+            token = warming.set(True)
+            try:
+                return self._variants.prepare(mocked, named).compiled
+            finally:
+                warming.reset(token)
 
         mode = active_mode.get()
         return compile() if mode is None else mode.submit(compile)  # type: ignore[return-value]
+
+    def preload(self, text: str) -> CompiledKernel:
+        """Compile the variant that a text describes: `data` of a `hooks.Compilation`."""
+        from tegula.plugin import select
+        from tegula.runtime import preload
+
+        target = select.select_device([], None).info.target
+        args, options = preload.decode(self, text, target)
+        positional = [args.pop(p.name) for p in self.params if p.kind == "positional"]
+        for param in self.params:
+            if param.kind == "varargs":
+                positional += args.pop(param.name)
+        return self.warmup(*positional, **args, **options)
+
+    @property
+    def device_caches(self) -> DeviceCaches:
+        """Variants known in this process: `device_caches[device][0]` is a dictionary of them."""
+        return DeviceCaches(self._variants)
 
     def add_pre_run_hook(self, hook: Callable[..., Any]) -> None:
         """Call `hook(*args, **kwargs)` before every launch; launches then go through Python."""
@@ -274,6 +297,16 @@ class JITFunction(DeviceFunction, KernelInterface):
             f"{self.fn.__name__}[grid](...), where grid is the number of programs, or call it from "
             "another kernel"
         )
+
+
+class DeviceCaches:
+    """The variants of a kernel, the same for every device asked for: their keys name the device."""
+
+    def __init__(self, variants: Variants) -> None:
+        self._variants = variants
+
+    def __getitem__(self, device: Any) -> tuple[dict[Any, CompiledKernel]]:
+        return (self._variants.compiled,)
 
 
 class CallableGrid:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +12,8 @@ import numpy as np
 from tegula.ir import types as ir
 from tegula.runtime.arguments import dtype_of
 from tegula.runtime.parameters import KernelParam
+
+_addresses = itertools.count(1 << 40, 1 << 30)
 
 
 class MockTensor:
@@ -24,16 +28,26 @@ class MockTensor:
             raise TypeError(f"{dtype!r} is no dtype of kernels")
         self.dtype: ir.DType = found
         self.shape = tuple(shape)
+        self._address = next(_addresses)
 
     def data_ptr(self) -> int:
-        """Address 0, which 16 divides."""
-        return 0
+        """An address of its own, which 16 divides: stand-ins do not overlap."""
+        return self._address
 
     def stride(self) -> tuple[int, ...]:
         """Strides in elements of a dense array."""
         from tegula.runtime.dlpack import dense_strides
 
         return dense_strides(self.shape, 1)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that an array like this would have."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def is_contiguous(self) -> bool:
+        """Whether its elements lie side by side: yes."""
+        return True
 
     @staticmethod
     def wrap_dtype(value: Any) -> Any:

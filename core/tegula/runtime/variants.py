@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tegula.config import config
 from tegula.errors import CompilationError, OptionError, nearest
 from tegula.plugin import select
-from tegula.runtime import compiler, dlpack
+from tegula.runtime import compiler, dlpack, hooks
 from tegula.runtime.arguments import Array, Located
 from tegula.runtime.binding import Bound, bind
 from tegula.runtime.compiled import CompiledKernel
@@ -59,7 +59,7 @@ class Variants:
                     "take it from the list, or its annotation away",
                 )
         self.kernel = kernel
-        self._compiled: dict[Any, CompiledKernel] = {}
+        self.compiled: dict[Any, CompiledKernel] = {}
         self._lock = threading.Lock()
         self._busy: dict[Any, threading.Lock] = {}
         self._snapshot: Any = None
@@ -127,7 +127,7 @@ class Variants:
             if not snapshot.changed():
                 return
             with self._lock:
-                self._compiled.clear()
+                self.compiled.clear()
             table = self.kernel._table
             if table is not None:
                 table.clear()
@@ -179,21 +179,40 @@ class Variants:
         bound: Sequence[Bound],
     ) -> CompiledKernel:
         key = (selection.backend, selection.id, context.options.key(), tuple(specialized.key))
-        found = self._compiled.get(key)
+        found = self.compiled.get(key)
         if found is not None:
             return found
         with self._lock:
             busy = self._busy.setdefault(key, threading.Lock())
         try:
             with busy:  # whoever comes second finds what the first one made
-                found = self._compiled.get(key)
+                found = self.compiled.get(key)
                 if found is None:
+                    event = self._event(key, context, specialized, bound)
+                    for hook in hooks.before_compile:
+                        hook(event)
                     found = self._build(selection, context, specialized, bound)
-                    self._compiled[key] = found
+                    self.compiled[key] = found
+                    for hook in hooks.after_compile:
+                        hook(event)
         finally:
             with self._lock:
                 self._busy.pop(key, None)
         return found
+
+    def _event(
+        self, key: Any, context: CompileContext, specialized: Specialized, bound: Sequence[Bound]
+    ) -> hooks.Compilation:
+        defaults = type(context.options)()
+        options = {
+            name: value
+            for name, value in context.options.to_json().items()
+            if value != getattr(defaults, name)
+        }
+        named = {b.param.name: b.value for b in bound}
+        return hooks.Compilation(
+            self.kernel, key, named, options, context.target, specialized, hooks.warming.get()
+        )
 
     def _build(
         self,

@@ -41,23 +41,16 @@ def install() -> None:
         )
     sys.meta_path.insert(0, _finder)
     from tegula import errors
-    from tegula.compat.triton import environment
+    from tegula.compat.triton import environment, listeners
     from tegula.compat.triton.errors import restate
     from tegula.language import dtypes
-    from tegula.runtime import autotune, variants
+    from tegula.runtime import variants
 
     errors.restate = restate
     environment.adopt(os.environ)
     variants.foreign_options |= FOREIGN_OPTIONS
     dtypes.home = "triton.language"
-    autotune.tuned_listeners.append(_tell_listener)
-
-
-def _tell_listener(**what: object) -> None:
-    from tegula.compat.triton import knobs
-
-    if knobs.autotuning.listener is not None:
-        knobs.autotuning.listener(**what)
+    listeners.connect()
 
 
 def uninstall() -> None:
@@ -65,13 +58,14 @@ def uninstall() -> None:
     if not installed():
         return
     from tegula import errors
+    from tegula.compat.triton import listeners
     from tegula.language import dtypes
-    from tegula.runtime import autotune, variants
+    from tegula.runtime import variants
 
     errors.restate = errors.unchanged
     sys.meta_path.remove(_finder)
     variants.foreign_options -= FOREIGN_OPTIONS
     dtypes.home = "tegula.language"
-    autotune.tuned_listeners.remove(_tell_listener)
+    listeners.disconnect()
     for name in [n for n in sys.modules if n == "triton" or n.startswith("triton.")]:
         del sys.modules[name]

@@ -144,7 +144,7 @@ class UnalignedMock(MockTensor):
         super().__init__(_pointee(text))
 
     def data_ptr(self) -> int:
-        return 8
+        return super().data_ptr() + 8
 
 
 def must_use_result(given: Any = None) -> Any:
