@@ -91,8 +91,8 @@ def _first(s: Semantic, x: tensor, k: int, axis: int) -> tensor:
     shape = (*x.ir_shape[:axis], k, *x.ir_shape[axis + 1 :])
     if shape == x.ir_shape:
         return x
-    place = indices_along(s, s.constant(0, i32, shape), axis)
-    return s.emit("gather", x.handle, place.handle, axis=axis)
+    rank = len(shape)
+    return s.emit("slice", x.handle, starts=(0,) * rank, steps=(1,) * rank, shape=shape)
 
 
 @builtin
@@ -265,8 +265,7 @@ def _unpacked(s: Semantic, x: tensor, pack: int) -> list[tensor]:
     rows = s.emit("reshape", x.handle, shape=(count, pack))
     parts = []
     for p in range(pack):
-        column = s.constant(p, i32, (count, 1))
-        picked = s.emit("gather", rows.handle, column.handle, axis=1)
+        picked = s.emit("slice", rows.handle, starts=(0, p), steps=(1, 1), shape=(count, 1))
         parts.append(s.emit("reshape", picked.handle, shape=(count,)))
     return parts
 
