@@ -312,10 +312,11 @@ class Lanes:
             return e.is_signed
         if abs(x.m) * self.position.extent >= min(SMALL_SPAN, 1 << (e.bits - 2)):
             return False
-        if e.is_signed:
-            return True
         base = x.base.const
-        return base is not None and base >= 0 and x.m > 0
+        if base is None:
+            return e.is_signed
+        last = int(base) + x.m * (self.position.extent - 1)
+        return min(int(base), last) >= e.min_value and max(int(base), last) <= e.max_value
 
 
 def _wrap(value: int, ty: str) -> int:
