@@ -34,9 +34,9 @@ from tegula.passes.base import Pass, PassContext
 KINDS = tuple(t for t in DTYPES.values() if t.is_float and t.bits == 8)
 
 MOVES = frozenset(
-    "splat broadcast expand_dims reshape permute cat join split flip slice gather select load store hint "
-    "addptr make_descriptor desc_load desc_store for while if reduce scan map yield condition "
-    "return call atomic_cas".split()
+    "splat broadcast expand_dims reshape permute cat join split flip slice gather select load "
+    "store hint addptr make_descriptor desc_load desc_store for while if reduce scan map "
+    "yield condition return call atomic_cas".split()
 )
 """Ops that mean the same on bytes."""
 
