@@ -49,6 +49,7 @@ ERROR_RULES = (
         r"not compiled with (CUDA|XPU) enabled|Cannot access accelerator device|pin_memory",
         "memory of a GPU",
     ),
+    (r"Expected line .* (\d\d+) time\(s\), but saw 1 time", "prints once per thread of a GPU"),
     (r"assert '(llvm|tt|ttg|nvvm)\.", "text of another compiler's IR"),
     (r"has no attribute .(str_nodebug|n_regs|n_spills)", "text of another compiler's IR"),
 )
@@ -335,7 +336,7 @@ WORDS = re.compile(
 
 def judge(text: str, report: Any) -> tuple[str, str]:
     """Whether a failure counts, and its reason."""
-    error = str(report.longrepr)
+    error = f"{report.capstdout[-TAIL:]}\n{report.longrepr}"
     for rules, subject in ((TEXT_RULES, text), (ERROR_RULES, error)):
         for pattern, why in rules:
             if re.search(pattern, subject):

@@ -12,6 +12,8 @@ from typing import Any
 from tegula.compat.triton.compiler import GPUTarget
 
 HOST = 1
+NO_WARPS = 32
+"""The warp size of devices without warps: programs divide by it to choose `num_warps`."""
 
 
 class DriverBase:
@@ -41,7 +43,7 @@ class ActiveDriver(GPUDriver):
         `getattr(torch, backend)` finds something.
         """
         info = self._selection().info
-        warp = self._limits().get("warp_size", 1)
+        warp = self._limits().get("warp_size", NO_WARPS)
         return GPUTarget(self._torch_type(), info.target.arch, warp)
 
     def _limits(self) -> dict[str, int]:
@@ -115,7 +117,7 @@ class ActiveDriver(GPUDriver):
             "max_shared_mem": limits.get("shared_bytes", 1 << 30),
             "max_num_regs": 1 << 16,
             "multiprocessor_count": _cores(),
-            "warpSize": limits.get("warp_size", 1),
+            "warpSize": limits.get("warp_size", NO_WARPS),
             "sm_clock_rate": 0,
             "mem_clock_rate": 0,
             "mem_bus_width": 0,
