@@ -309,12 +309,12 @@ class Lanes:
         middle of a row addresses nothing); large ones are hashes or the like.
         """
         if isinstance(x.m, Val):
-            return e.is_signed
+            return e.is_signed and e.bits >= 32
         if abs(x.m) * self.position.extent >= min(SMALL_SPAN, 1 << (e.bits - 2)):
             return False
         base = x.base.const
         if base is None:
-            return e.is_signed
+            return e.is_signed and e.bits >= 32
         last = int(base) + x.m * (self.position.extent - 1)
         return min(int(base), last) >= e.min_value and max(int(base), last) <= e.max_value
 
