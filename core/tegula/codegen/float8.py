@@ -153,7 +153,7 @@ class Expansion:
     def copied(self, b: Builder, op: Op, values: Sequence[Value]) -> Op:
         """The op on other operands, its regions copied."""
         regions = tuple(self.block(r) for r in op.regions)
-        attrs: Mapping[str, Any] = op.attrs
+        attrs: dict[str, Any] = dict(op.attrs)
         if op.name == "call":
             attrs = {**attrs, "types": tuple(self.type(t) for t in attrs["types"])}
         results = [self.type(r.type) for r in op.results]
