@@ -1,4 +1,4 @@
-"""Kernels ask at compile time what they are compiled for."""
+"""Kernels ask at compile time what they are compiled for; arrays of 8-bit floats as arguments."""
 
 from __future__ import annotations
 
@@ -54,3 +54,17 @@ def test_eight_bit_floats_of_torch(backend_name: str) -> None:
             out = torch.zeros(4)
             eight_bits[(1,)](out, x, 4)
             assert torch.equal(out, x.float())
+
+
+@tegula.jit
+def of_bytes(out, x: "*fp8e4b15", N: tl.constexpr):
+    at = tl.arange(0, N)
+    tl.store(out + at, tl.load(x + at).to(tl.float32))
+
+
+def test_eight_bit_floats_without_an_array_type(backend_name: str) -> None:
+    x = np.array([0x00, 0x78, 0x7F, 0xF8], np.uint8)
+    out = np.zeros(4, np.float32)
+    with tegula.use_device(backend_name):
+        of_bytes[(1,)](out, x, 4)
+    np.testing.assert_array_equal(out, [0, 1, 1.875, -1])
