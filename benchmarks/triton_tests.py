@@ -58,7 +58,7 @@ ERROR_RULES = (
 LIMITS = (
     r"SUPPORTED_REDUCE_DTYPES|power of 2|pow2|power_of_two|at least 16 bytes|"
     r"not supported in this architecture|histogram only supports|max_num_imprecise_acc|"
-    r"starred assignment"
+    r"starred assignment|Cannot have `return` statements"
 )
 """What a test expects to be refused, and is not: limits that Tegula does not have."""
 

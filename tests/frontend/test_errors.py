@@ -486,6 +486,11 @@ def double_star(out, n):
     tl.load(out, **n)  # !
 
 
+@rejects("Python's min of nan depends on the order", "tl.minimum(a, b")
+def order_of_nan(out, n):
+    y = min(1.0, float("nan"))  # !
+
+
 @rejects("ZeroDivisionError", "")
 def constant_division(out, n):
     y = WRAPPED // 0  # !

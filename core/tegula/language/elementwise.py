@@ -228,6 +228,12 @@ def builtin_extreme(s: Semantic, op: str, xs: tuple[Any, ...]) -> Any:
         (xs,) = xs
     if not xs:
         raise LanguageError(f"{op} of nothing")
+    for x in xs:
+        if isinstance(x, float) and (x != x or str(x) == "-0.0"):
+            raise LanguageError(
+                f"Python's {op} of {x} depends on the order of its arguments",
+                f"write tl.{op}imum(a, b, propagate_nan=...)",
+            )
     if all(is_number(x) for x in xs):
         return _PYTHON[op](xs)
     if any(isinstance(x, tensor) and x.ir_shape for x in xs) and len(xs) == 1:

@@ -247,7 +247,7 @@ class Autotuner(KernelInterface):
             return configs
         top_k = self.configs_top_k
         if isinstance(top_k, float) and top_k <= 1.0:
-            top_k = int(len(self.configs) * top_k)
+            top_k = max(1, int(len(configs) * top_k))
         elif not isinstance(top_k, int):
             raise TypeError(f"top_k is a number of configurations or a share up to 1, not {top_k}")
         if len(configs) <= top_k:
