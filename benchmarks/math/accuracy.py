@@ -42,8 +42,8 @@ Errors are in units in the last place of the exact result. The bound is what tes
 measured is the largest error over {f32}, and
 {f64} (random bits, the ends of
 all binades, and the ranges where a function does its work). Operations count what one element costs
-in vector code; a second number counts what is computed only where an element needs it: for angles above 65536 (f32)
-or 2²⁸ (f64), and for logarithms of anything but positive normal numbers.
+in vector code; a second number counts what is computed only where an element needs it: for angles
+above 65536 (f32) or 2²⁸ (f64), and for logarithms of anything but positive normal numbers.
 
 | function | f32 bound | f32 measured | at | f64 bound | f64 measured | at | operations f32 | f64 |
 |---|---|---|---|---|---|---|---|---|
@@ -52,7 +52,8 @@ or 2²⁸ (f64), and for logarithms of anything but positive normal numbers.
 `sqrt`, `floor`, `ceil`, `trunc` and `rint` are exact: every machine has them.
 
 Measured on {machine}; repeat it with
-`python benchmarks/math/accuracy.py --write`. The polynomials come from `benchmarks/math/coefficients.py`, which states what each one approximates;
+`python benchmarks/math/accuracy.py --write`. The polynomials come from
+`benchmarks/math/coefficients.py`, which states what each one approximates;
 `benchmarks/math/speed.py` times all functions beside numpy and torch.
 
 To add a function: declare its op (`core/tegula/ir/ops/arith.py`), write the formula with an
