@@ -161,7 +161,8 @@ def test_edited_files_miss_the_disk_cache(tmp_path: Path, cache_dir: Path) -> No
     assert (value, stores) == (30, 0)
 
 
-def test_notebook_cells_work() -> None:
+@pytest.mark.parametrize("given", [{"__name__": "__main__"}, {}], ids=["named", "nameless"])
+def test_notebook_cells_work(given: dict[str, Any]) -> None:
     """A kernel from a string that linecache knows, as notebooks and the newer prompts provide."""
     text = textwrap.dedent(
         """
@@ -173,7 +174,7 @@ def test_notebook_cells_work() -> None:
         """
     )
     linecache.cache["<cell 1>"] = (len(text), None, text.splitlines(True), "<cell 1>")
-    space: dict[str, Any] = {"__name__": "__main__"}
+    space = dict(given)
     exec(compile(text, "<cell 1>", "exec"), space)
     x = np.zeros(1, np.float32)
     space["cell_kernel"][(1,)](x, device="interpreter")

@@ -164,7 +164,8 @@ def device_function(fn: Callable[..., Any]) -> DeviceFunction:
 
 def is_library(function: DeviceFunction) -> bool:
     """True for the language's own functions."""
-    return bool(function.fn.__module__.startswith("tegula.language"))
+    module = function.fn.__module__  # None where exec() was given globals without __name__
+    return module is not None and module.startswith("tegula.language")
 
 
 def unwrap(fn: Any) -> DeviceFunction | None:
