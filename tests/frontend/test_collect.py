@@ -337,9 +337,20 @@ def bad_pack(x):
     tl.map_elementwise(parts, tl.zeros((5,), tl.int32), 1, pack=2)
 
 
+@jit
+def loads(x):
+    return tl.load(x)
+
+
+@jit
+def bad_function(x):
+    tl.map_elementwise(loads, x + tl.arange(0, 4))
+
+
 @pytest.mark.parametrize(
     "fn, message",
     [
+        (bad_function, "tiles of numbers"),
         (float_counts, "only supports integer input"),
         (bad_gather, "only the axis 0 may differ"),
         (bad_k, "from 1 to 4"),

@@ -57,7 +57,7 @@ def test_eight_bit_floats_of_torch(backend_name: str) -> None:
 
 
 @tegula.jit
-def of_bytes(out, x: "*fp8e4b15", N: tl.constexpr):
+def of_bytes(out, x: "*fp8e4b15", N: tl.constexpr):  # noqa: F722
     at = tl.arange(0, N)
     tl.store(out + at, tl.load(x + at).to(tl.float32))
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from tegula.frontend.diagnostics import LanguageError
 from tegula.frontend.promotion import name_of
-from tegula.ir.core import Block, Value
-from tegula.ir.types import DType, Tile, elem_of, f32, i1, i32, shape_of, u8
+from tegula.ir.core import Block
+from tegula.ir.types import DType, f32, i1, i32, u8
 
 from .builtin import Static, builtin
 from .reduction import indices_along
@@ -231,32 +231,14 @@ def _mapped(s: Semantic, tiles: list[tensor], fn: Any) -> tuple[list[tensor], bo
         if any(v.ir_shape for v in outs):
             raise LanguageError("map_elementwise: the function must return scalars")
         s.b.create("yield", [v.handle for v in outs])
-    if all(op.opdef.elementwise for op in block.ops[:-1]):
-        made = _on_tiles(s, block, tiles)
-    else:
-        made = [tensor(v) for v in s.b.create("map", [t.handle for t in tiles], regions=[block])]
-    return made, not isinstance(given, tuple)
-
-
-def _on_tiles(s: Semantic, block: Block, tiles: list[tensor]) -> list[tensor]:
-    """A region without control flow, computed on whole tiles."""
-    shape = tiles[0].ir_shape
-    known: dict[Value, Value] = {a: t.handle for a, t in zip(block.args, tiles, strict=True)}
-
-    def tile(v: Value) -> Value:
-        found = known.get(v)
-        if found is None:
-            found = known[v] = s.b.create("splat", v, shape=shape)
-        return found
-
-    for op in block.ops[:-1]:
-        if op.name == "constant":
-            t = Tile(shape, elem_of(op.results[0].type))
-            known[op.results[0]] = s.b.constant(op.attrs["value"], t)
-        else:
-            assert shape_of(op.results[0].type) == ()
-            known[op.results[0]] = s.b.create(op.name, *map(tile, op.operands), **op.attrs)
-    return [tensor(tile(v)) for v in block.terminator.operands]
+    for op in block.walk():
+        if op.name != "call" and op.opdef.effects & {"read", "write", "atomic"}:
+            raise LanguageError(
+                "map_elementwise: the function cannot access memory",
+                "load the tiles before, and pass them as arguments",
+            )
+    made = s.b.create("map", [t.handle for t in tiles], regions=[block])
+    return [tensor(v) for v in made], not isinstance(given, tuple)
 
 
 def _unpacked(s: Semantic, x: tensor, pack: int) -> list[tensor]:

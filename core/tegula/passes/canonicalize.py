@@ -11,12 +11,15 @@ from tegula.rewrite import Rules, apply_rules
 
 from .base import Pass, PassContext
 from .canonical.arith import arith
+from .canonical.collect import collect
 from .canonical.control import control
 from .canonical.fold import fold
 from .canonical.memory import memory
 from .canonical.shape import shape
 
-RULES: Rules = Rules("canonicalize").including(fold, arith, shape, memory, control)
+RULES: Rules = Rules("canonicalize").including(
+    fold, arith, shape, collect, memory, control
+)
 
 
 @dataclass(frozen=True)
