@@ -72,8 +72,8 @@ def where(s: Semantic, condition: Any, x: Any, y: Any) -> tensor:
     cond = s.truth(condition, "where: condition")
     if isinstance(condition, tensor) and condition.ir_elem is not i1:
         warnings.warn(
-            f"{s.b.loc}: where: the condition is {describe(condition)} and not of booleans; compare "
-            "it, for example `x != 0`",
+            f"{s.b.loc}: where: the condition is {describe(condition)} and not of booleans; "
+            "compare it, for example `x != 0`",
             UserWarning,
             stacklevel=2,
         )
@@ -217,6 +217,27 @@ erf = _declare("erf", "Error function.")
 floor = _declare("floor", "The largest integer value not above x.")
 ceil = _declare("ceil", "The smallest integer value not below x.")
 sqrt_rn = _declare("sqrt_rn", "Square root in fp32, rounded to nearest even.", (f32,), "sqrt")
+
+
+def power(s: Semantic, x: tensor, y: tensor) -> tensor:
+    """`x ** y` of two floats of one type and shape, computed in fp64: 1 where y is 0 or x is 1, NaN
+    for a negative base and an exponent that is no integer.
+    """
+    a, b = s.cast(x, f64), s.cast(y, f64)
+    size = s.emit("log2", s.emit("abs", a.handle).handle)
+    size = s.emit("exp2", s.mul(b, size).handle)
+    half = s.mul(b, 0.5)
+    whole = s.compare("eq", s.emit("floor", b.handle), b)
+    odd = s.logical("and", whole, s.compare("ne", s.emit("floor", half.handle), half))
+    negative = s.compare("lt", a, 0.0)
+    one = s.constant(1.0, f64, x.ir_shape)
+    nan = s.constant(float("nan"), f64, x.ir_shape)
+    minus = s.neg(size)
+    out = s.emit("select", s.logical("and", negative, odd).handle, minus.handle, size.handle)
+    undefined = s.logical("and", negative, s.logical_not(whole))
+    out = s.emit("select", undefined.handle, nan.handle, out.handle)
+    trivial = s.logical("or", s.compare("eq", b, 0.0), s.compare("eq", a, 1.0))
+    return s.cast(s.emit("select", trivial.handle, one.handle, out.handle), x.ir_elem)
 
 
 _PYTHON = {"min": min, "max": max}
