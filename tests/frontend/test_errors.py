@@ -82,7 +82,7 @@ def uses_with(out, n):
         pass
 
 
-@rejects("dictionaries cannot be used", "tuple", U)
+@rejects("dictionaries hold compile-time values only", "tuple", U)
 def uses_dict(out, n):
     d = {1: n}  # !
 
@@ -176,16 +176,45 @@ def attribute_assignment(out, n):
     x.y = 1  # !
 
 
-@rejects("only `:`, `None` and `...`", "tl.where(i == k, x, 0)")
-def integer_index(out, n):
+@rejects("index 4 is outside of dimension 0 of size 4", "")
+def index_outside(out, n):
     x = tl.arange(0, 4)
-    y = x[0]  # !
+    y = x[4]  # !
 
 
-@rejects("only `:`, `None` and `...`", "tl.where(i == k, x, 0)")
-def slice_index(out, n):
+@rejects("indexed with integers, slices", "tl.gather(x, index, axis)")
+def index_by_tile(out, n):
     x = tl.arange(0, 4)
-    y = x[0:2]  # !
+    y = x[x]  # !
+
+
+@rejects("indexed with integers, slices", "tl.gather(x, index, axis)")
+def index_by_float(out, n):
+    x = tl.arange(0, 4)
+    y = x[1.5]  # !
+
+
+@rejects("has no elements to pick", "only tiles are indexed")
+def index_of_scalar(out, n):
+    y = n[0]  # !
+
+
+@rejects("the step of a slice is 0", "other than 0")
+def slice_without_step(out, n):
+    x = tl.arange(0, 4)
+    y = x[::0]  # !
+
+
+@rejects("2 subscripts for a tensor of rank 1", "")
+def too_many_subscripts(out, n):
+    x = tl.arange(0, 4)
+    y = x[0, 1]  # !
+
+
+@rejects("values never change", "tl.where", U)
+def slice_assignment(out, n):
+    x = tl.arange(0, 4)
+    x[1:3] = 0  # !
 
 
 @rejects("slices with runtime bounds", "mask it")
@@ -314,14 +343,19 @@ def recursion(out, n):
     tl.store(out, endless(n))  # !
 
 
-@rejects("`**` of runtime values", "tl.exp2")
+@rejects("`**` of integers takes a constant exponent", "x.to(tl.float32) ** y")
 def runtime_power(out, n):
     y = n**n  # !
 
 
-@rejects("no operator @", "tl.dot(a, b)")
+@rejects("a negative power of an integer", "x.to(tl.float32) ** b")
+def negative_power(out, n):
+    y = n**-2  # !
+
+
+@rejects("inner sizes differ", "tl.trans")
 def matmul_operator(out, n):
-    x = tl.zeros((4, 4), tl.float32)
+    x = tl.zeros((4, 3), tl.float32)
     y = x @ x  # !
 
 

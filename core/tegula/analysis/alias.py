@@ -7,7 +7,7 @@ from tegula.ir.types import Descriptor, is_pointer
 
 # Ops that hand on the pointer of their first operand, element by element or rearranged.
 _FORWARD = frozenset(
-    {"addptr", "splat", "broadcast", "expand_dims", "reshape", "permute", "hint"}
+    {"addptr", "splat", "broadcast", "expand_dims", "reshape", "permute", "hint", "slice"}
     | {"make_descriptor", "split", "gather"}
 )
 _MERGE = {"select": (1, 2), "cat": (0, 1), "join": (0, 1)}

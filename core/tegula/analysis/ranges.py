@@ -163,7 +163,7 @@ _RULES: dict[str, Callable[[Ranges, Op, int], Any]] = {
     "arange": lambda r, op, depth: (op.attrs["start"], max(op.attrs["start"], op.attrs["end"] - 1)),
     "program_id": lambda r, op, depth: (0, _GRID_MAX - 1),
     "num_programs": lambda r, op, depth: (1, _GRID_MAX),
-    **dict.fromkeys(("splat", "broadcast", "expand_dims", "reshape", "permute", "hint"), _same),
+    **dict.fromkeys(("splat", "broadcast", "expand_dims", "reshape", "permute", "hint", "slice"), _same),
     "split": _same,
     "cat": _pair,
     "join": _pair,

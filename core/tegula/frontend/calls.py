@@ -411,14 +411,43 @@ def _type(visitor: Calls, args: list[Any], named: dict[str, Any]) -> Any:
     raise LanguageError("Python's type does not tell tensors apart", "look at x.dtype and x.shape")
 
 
+def _truths(op: str) -> Callable[[Any, list[Any], dict[str, Any]], Any]:
+    """Python's `all` and `any`, on tuples with runtime scalars too."""
+
+    def call(visitor: Calls, args: list[Any], named: dict[str, Any]) -> Any:
+        result: Any = op == "and"
+        for item in visitor.sequence(args[0], "Python's " + ("all" if op == "and" else "any")):
+            value = as_constant(item)
+            if isinstance(value, tensor) or isinstance(result, tensor):
+                value = value if isinstance(value, tensor) else bool(value)
+                result = visitor.s.logical(op, result, value)
+            else:
+                result = (result and bool(value)) if op == "and" else (result or bool(value))
+        return result
+
+    return call
+
+
+def _divmod(visitor: Calls, args: list[Any], named: dict[str, Any]) -> tuple[Any, Any]:
+    a, b = args
+    return visitor.binary(ast.FloorDiv, a, b), visitor.binary(ast.Mod, a, b)
+
+
+def _pow(visitor: Calls, args: list[Any], named: dict[str, Any]) -> Any:
+    a, b = args
+    return visitor.binary(ast.Pow, a, b)
+
+
 def _tuple(visitor: Calls, args: list[Any], named: dict[str, Any]) -> tuple[Any, ...]:
     return visitor.sequence(args[0], "tuple") if args else ()
 
 
 PYTHON_CALLS: dict[str, Callable[[Any, list[Any], dict[str, Any]], Any]] = {
     "abs": _abs,
-    "all": _constant_only(all),
-    "any": _constant_only(any),
+    "all": _truths("and"),
+    "any": _truths("or"),
+    "divmod": _divmod,
+    "pow": _pow,
     "bool": _convert(bool, None),
     "enumerate": _sequences(enumerate),
     "float": _convert(float, f32),

@@ -47,6 +47,7 @@ from .globals import check_global
 from .semantic import Semantic
 
 RUNTIME = (tensor, tensor_descriptor, block_pointer)
+VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
 
 
 def _binary(
@@ -144,7 +145,7 @@ class Expressions(Base):
             if all(isinstance(x, int) for x in bounds):
                 return tuple(range(*bounds))
             raise LanguageError(f"{what} needs a range with compile-time bounds")
-        if isinstance(value, (tuple, list)):
+        if isinstance(value, (tuple, list, dict, *VIEWS)):
             return tuple(value)
         raise LanguageError(f"{what} takes a tuple, not {describe(value)}")
 
@@ -457,31 +458,52 @@ class Expressions(Base):
         return format(shown, spec)
 
     def visit_comprehension(self, node: ast.ListComp | ast.GeneratorExp) -> tuple[Any, ...]:
-        if len(node.generators) != 1:
-            raise Unsupported(
-                "comprehensions with several `for` cannot be used in kernels", "nest them"
-            )
-        (generator,) = node.generators
-        items = self.sequence(self.visit(generator.iter), "a comprehension")
         saved, self.env = self.env, dict(self.env)
         try:
-            out = []
-            for item in items:
-                self.assign(generator.target, item)
-                keep = True
-                for test in generator.ifs:
-                    flag = as_constant(self.visit(test))
-                    if isinstance(flag, tensor):
-                        raise LanguageError(
-                            "the condition of a comprehension must be known at compile time",
-                            "a tuple has a fixed length; use tl.where on the elements",
-                        )
-                    keep = keep and bool(flag)
-                if keep:
-                    out.append(self.visit(node.elt))
-            return tuple(out)
+            return self.comprehended(node.elt, node.generators)
         finally:
             self.env = saved
+
+    def comprehended(
+        self, element: ast.expr, generators: list[ast.comprehension]
+    ) -> tuple[Any, ...]:
+        """The elements that the first `for` of a comprehension and those behind it make."""
+        if not generators:
+            return (self.visit(element),)
+        generator, *inner = generators
+        out: list[Any] = []
+        for item in self.sequence(self.visit(generator.iter), "a comprehension"):
+            self.assign(generator.target, item)
+            keep = True
+            for test in generator.ifs:
+                flag = as_constant(self.visit(test))
+                if isinstance(flag, tensor):
+                    raise LanguageError(
+                        "the condition of a comprehension must be known at compile time",
+                        "a tuple has a fixed length; use tl.where on the elements",
+                    )
+                keep = keep and bool(flag)
+            if keep:
+                out.extend(self.comprehended(element, inner))
+        return tuple(out)
+
+    def visit_dict(self, node: ast.Dict) -> dict[Any, Any]:
+        """A table of compile-time values."""
+        table: dict[Any, Any] = {}
+        for key, value in zip(node.keys, node.values, strict=True):
+            entry = as_constant(self.visit(value))
+            if key is None:
+                table.update(entry)
+                continue
+            name = as_constant(self.visit(key))
+            for part in (name, entry):
+                if isinstance(part, RUNTIME):
+                    raise Unsupported(
+                        f"dictionaries hold compile-time values only, not {describe(part)}",
+                        "use a tuple, a named tuple, or an aggregate",
+                    )
+            table[name] = entry
+        return table
 
     def scalar_condition(self, cond: tensor, what: str) -> tensor:
         """A runtime condition as a scalar boolean."""

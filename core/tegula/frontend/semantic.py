@@ -391,24 +391,53 @@ class Semantic:
         return self.cast(shifted, t)
 
     def matmul(self, a: Any, b: Any) -> tensor:
-        raise LanguageError("tensors have no operator @", "write tl.dot(a, b)")
+        """`a @ b`: tl.dot with an accumulator of zeros of its default type."""
+        from tegula.language.builtin import emit
+        from tegula.language.reduction import dot
+
+        return emit(dot, self, a, b)  # type: ignore[no-any-return]
 
     def power(self, a: Any, b: Any) -> tensor:
-        """Small integer powers by multiplication."""
-        b = as_constant(b)
-        if isinstance(b, int) and 1 <= b <= 8 and isinstance(a, tensor):
-            result: tensor | None = None
-            while b:
-                if b & 1:
-                    result = a if result is None else self.mul(result, a)
-                b >>= 1
-                a = self.mul(a, a) if b else a
-            assert result is not None
-            return result
-        raise LanguageError(
-            "`**` of runtime values is limited to constant exponents from 1 to 8",
-            "write tl.exp2(b * tl.log2(a)) for positive bases",
-        )
+        """`a ** b`: constant integer powers by multiplication, other powers of floats as pow."""
+        a, b = as_constant(a), as_constant(b)
+        whole = isinstance(b, int) or (isinstance(b, float) and b.is_integer())
+        if isinstance(a, tensor) and whole and abs(b) <= MAX_POWER:
+            t = self.numbers(a, "**")
+            if isinstance(b, float) and t is not None and t.is_int:
+                a = self.cast(a, promote_number(b, t))
+            elif b < 0 and t is not None and t.is_int:
+                raise LanguageError(
+                    "a negative power of an integer is no integer",
+                    "convert the base: x.to(tl.float32) ** b",
+                )
+            return self.whole_power(a, int(b))
+        if a == 2 and isinstance(a, int) and isinstance(b, tensor) and b.ir_elem in SIGNED.values():
+            return self.shl(self.constant(1, b.ir_elem), b)
+        x, y, t = self.operands(a, b, "**")
+        if not t.is_float:
+            raise LanguageError(
+                "`**` of integers takes a constant exponent from 0 to 64 (or the base 2)",
+                "compute in floats: x.to(tl.float32) ** y",
+            )
+        from tegula.language.elementwise import power
+
+        return power(self, x, y)
+
+    def whole_power(self, a: tensor, n: int) -> tensor:
+        """A constant integer power by squaring."""
+        if n < 0:
+            return self.truediv(1.0, self.whole_power(a, -n))
+        if n == 0:
+            assert isinstance(a.ir_elem, DType)
+            return self.constant(1, a.ir_elem, a.ir_shape)
+        result: tensor | None = None
+        while n:
+            if n & 1:
+                result = a if result is None else self.mul(result, a)
+            n >>= 1
+            a = self.mul(a, a) if n else a
+        assert result is not None
+        return result
 
     def compare(self, pred: str, a: Any, b: Any) -> tensor:
         pointers = [isinstance(x, tensor) and x.is_pointer for x in (a, b)]
@@ -526,6 +555,7 @@ class Semantic:
 FOLDED = frozenset(
     "add sub mul div rem and or xor not neg abs shl shr cmp min max cast bitcast select".split()
 )
+MAX_POWER = 64
 SIGNED = {8: i8, 16: i16, 32: i32, 64: i64}
 
 

@@ -6,14 +6,6 @@ import ast
 from typing import Final
 
 STATEMENTS: Final[dict[type, tuple[str, str]]] = {
-    ast.Break: (
-        "`break`",
-        "use a `while` loop whose condition says when to stop, or let `range` end earlier",
-    ),
-    ast.Continue: (
-        "`continue`",
-        "put the rest of the loop's body under an `if`, or use tl.where for tiles",
-    ),
     ast.Lambda: ("`lambda`", "write a function under @tegula.jit and pass its name"),
     ast.Try: (
         "`try`",
@@ -21,7 +13,6 @@ STATEMENTS: Final[dict[type, tuple[str, str]]] = {
     ),
     ast.Raise: ("`raise`", "use tl.static_assert at compile time or tl.device_assert at run time"),
     ast.With: ("`with`", "kernels have no resources to manage; write the body alone"),
-    ast.Dict: ("dictionaries", "use a tuple, a named tuple, or separate parameters"),
     ast.Set: ("sets", "use a tuple"),
     ast.DictComp: ("dictionary comprehensions", "use a list comprehension over a tuple"),
     ast.SetComp: ("set comprehensions", "use a list comprehension over a tuple"),

@@ -143,6 +143,7 @@ _EXPRESSIONS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Call: Visitor.visit_call,
     ast.Compare: Visitor.visit_compare,
     ast.Constant: Visitor.visit_constant,
+    ast.Dict: Visitor.visit_dict,
     ast.FormattedValue: Visitor.visit_formatted,
     ast.GeneratorExp: Visitor.visit_comprehension,
     ast.IfExp: Visitor.visit_ternary,

@@ -7,6 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from tegula.frontend.diagnostics import LanguageError
+from tegula.ir.types import i1, i64
 
 from .builtin import Static, builtin, emit
 from .values import describe, tensor
@@ -203,29 +204,83 @@ def cat(
 
 
 def subscript(s: Semantic, x: tensor, index: Sequence[Any]) -> tensor:
-    """`x[:, None]`: full slices keep dimensions, None adds one, `...` stands for the slices in
-    between. Dimensions that are not named are kept.
+    """`x[i, a:b:c, None, ...]` as in numpy, for slices that are known at compile time.
+
+    An integer picks one place of a dimension, which then is gone; it may be a runtime scalar, and
+    counts from the end if negative. A runtime integer outside of the dimension takes the nearer
+    end. `None` adds a dimension, `...` stands for full slices, as do dimensions left out.
     """
-    keeps = [i for i in index if i is not None and i is not Ellipsis]
     rank = len(x.ir_shape)
-    for i in keeps:
-        if i != slice(None):
-            raise LanguageError(
-                "unsupported tensor index: a tensor takes only `:`, `None` and `...` as subscripts",
-                "to pick elements, load them through their own pointers, or mask and reduce: "
-                "tl.sum(tl.where(i == k, x, 0))",
-            )
-    if index.count(Ellipsis) > 1:
+    if sum(i is Ellipsis for i in index) > 1:
         raise LanguageError("a subscript has at most one `...`")
+    keeps = [i for i in index if i is not None and i is not Ellipsis]
     if rank == 0:  # a scalar has no dimension to keep: only the new ones count
+        if any(i != slice(None) for i in keeps):
+            raise LanguageError(
+                f"{describe(x)} has no elements to pick", "only tiles are indexed; use it as it is"
+            )
         index, keeps = [i for i in index if i is None], []
     if len(keeps) > rank:
         raise LanguageError(f"{len(keeps)} subscripts for a tensor of rank {rank}")
-    axis = 0
-    for i in index:
-        if i is None:
-            x = _expand(s, x, axis)
-            axis += 1
+    full = [slice(None)] * (rank - len(keeps))
+    dots = next((n for n, i in enumerate(index) if i is Ellipsis), len(index))
+    whole = [*index[:dots], *full, *index[dots + 1 :]]
+    x = _parts(s, x, [i for i in whole if i is not None])
+    shape, sizes = [], iter(x.ir_shape)
+    for i in whole:
+        size = 1 if i is None else next(sizes)
+        if i is None or isinstance(i, slice):
+            shape.append(size)
+    if all(i is None or isinstance(i, slice) for i in whole):
+        for axis, i in enumerate(whole):
+            x = _expand(s, x, axis) if i is None else x
+        return x
+    return _reshape(s, x, tuple(shape))
+
+
+def _parts(s: Semantic, x: tensor, index: Sequence[Any]) -> tensor:
+    """One subscript per dimension, all dimensions kept: integers leave one of size 1."""
+    starts, steps, shape = [], [], []
+    picked: list[tuple[int, tensor]] = []
+    for axis, (i, size) in enumerate(zip(index, x.ir_shape, strict=True)):
+        if isinstance(i, tensor):
+            picked.append((axis, _place(s, i, size)))
+            i = slice(None)
+        if isinstance(i, slice):
+            numbers = range(size)[i] if i.step != 0 else None
+            if numbers is None:
+                raise LanguageError("the step of a slice is 0", "give it a step other than 0")
+        elif isinstance(i, int) and not isinstance(i, bool):
+            if not -size <= i < size:
+                raise LanguageError(f"index {i} is outside of dimension {axis} of size {size}")
+            numbers = range(i % size, i % size + 1)
         else:
-            axis += rank - len(keeps) if i is Ellipsis else 1
+            raise LanguageError(
+                f"a tensor is indexed with integers, slices, `None` and `...`, not {describe(i)}",
+                "pick by a tile of indices with tl.gather(x, index, axis), by a mask with tl.where",
+            )
+        starts.append(numbers.start if len(numbers) else 0)
+        steps.append(numbers.step)
+        shape.append(len(numbers))
+    if tuple(shape) != x.ir_shape or any(step != 1 for step in steps):
+        x = s.emit("slice", x.handle, starts=tuple(starts), steps=tuple(steps), shape=tuple(shape))
+    for axis, place in picked:
+        row = (*x.ir_shape[:axis], 1, *x.ir_shape[axis + 1 :])
+        x = s.emit("gather", x.handle, s.broadcast_to(place, row).handle, axis=axis)
     return x
+
+
+def _place(s: Semantic, i: tensor, size: int) -> tensor:
+    """A runtime index, counted from the end if negative."""
+    if i.ir_shape or i.is_pointer or i.ir_elem is i1 or not i.ir_elem.is_int:
+        raise LanguageError(
+            f"a tensor is indexed with integers, slices, `None` and `...`, not {describe(i)}",
+            "pick by a tile of indices with tl.gather(x, index, axis), by a mask with tl.where",
+        )
+    if size == 0:
+        raise LanguageError("there is nothing to pick from a dimension of size 0")
+    if not i.ir_elem.is_signed:
+        return i
+    behind = s.compare("lt", i, 0)
+    wide = s.cast(i, i64) if i.ir_elem.bits < 32 else i
+    return s.emit("select", behind.handle, s.add(wide, size).handle, wide.handle)

@@ -48,7 +48,8 @@ class Demands(Timeline):
         if op.name == "permute" and tuple(op.attrs["dims"]) == (1, 0):
             self._look_at_turn(op, asked)
         moves = op.name in (
-            "permute", "reshape", "expand_dims", "join", "split", "flip", "gather") or (
+            "permute", "reshape", "expand_dims", "join", "split", "flip", "slice",
+            "gather") or (
             op.name in ("splat", "broadcast"))
         for slot, exact in asked:
             for o in op.operands:

@@ -101,9 +101,9 @@ class Evaluation(Lanes):
         found = self.find(v, index)
         if found is not None:
             return found
-        stack: list[tuple[Value, Index]] = [(v, index)]
+        stack: list[tuple[Value, Index, list[tuple[Value, Index]] | None]] = [(v, index, None)]
         while stack:
-            v, index = stack[-1]
+            v, index, wanted = stack[-1]
             if self.find(v, index) is not None:
                 stack.pop()
                 continue
@@ -113,17 +113,21 @@ class Evaluation(Lanes):
                 continue
             op = v.owner
             assert op is not None
-            wanted = self._operands(op, v, index)
+            first = wanted is None
+            if wanted is None:
+                wanted = self._operands(op, v, index)
+                stack[-1] = (v, index, wanted)
             values = []
             missing = False
             for o, i in wanted:
                 x = self.find(o, i)
                 if x is None:
-                    stack.append((o, i))
+                    stack.append((o, i, None))
                     missing = True
                 else:
                     values.append(x)
             if missing:
+                assert first, f"an operand of '{op.name}' is not to be seen from here"
                 continue
             stack.pop()
             self._compute(op, v, index, values)
@@ -189,7 +193,7 @@ class Evaluation(Lanes):
             return [(o, index) for o in op.operands]
         if name == "hint":
             return [(op.operands[0], index)]
-        if name in ("splat", "broadcast", "expand_dims", "permute", "reshape"):
+        if name in ("splat", "broadcast", "expand_dims", "permute", "reshape", "slice"):
             return [(op.operands[0], self.moved(op, index))]
         if name == "flip":
             return [(op.operands[0], self._flipped(op, index))]
@@ -255,7 +259,22 @@ class Evaluation(Lanes):
             for i, d in zip(index, op.attrs["dims"]):
                 out[d] = i
             return tuple(out)
+        if name == "slice":
+            ways = zip(index, op.attrs["starts"], op.attrs["steps"], op.attrs["shape"])
+            return tuple(self._affine(i, start, step, n) for i, start, step, n in ways)
         return self.reshaped(source, shape_of(op.results[0].type), index)
+
+    def _affine(self, i: Lane, start: int, step: int, n: int) -> Lane:
+        """The index start + i * step."""
+        if n == 1:
+            return self.k.index_const(start)
+        key = ("slice", start, step, i)
+        known = self.k.reshapes.get(key)
+        if known is None:
+            at = i if step == 1 else self._arith("mul", i, self.k.index_const(step))
+            at = self._arith("add", at, self.k.index_const(start)) if start else at
+            known = self.k.reshapes[key] = (at,)
+        return known[0]
 
     def reshaped(self, source: tuple[int, ...], shape: tuple[int, ...], index: Index) -> Index:
         """The index into `source` of the element at `index` of the reshaped tile."""

@@ -17,7 +17,7 @@ Stride = int | str | None
 
 MOVES = frozenset(
     {"splat", "broadcast", "expand_dims", "reshape", "permute", "join", "split", "hint", "flip",
-     "gather"}
+     "slice", "gather"}
 )
 """Ops that move elements and compute nothing."""
 
@@ -212,6 +212,8 @@ class Exprs:
             return self.stride(op.operands[0], dim if dim < axis else dim - 1)
         if name == "permute":
             return self.stride(op.operands[0], op.attrs["dims"][dim])
+        if name == "slice":
+            return _times(self.stride(op.operands[0], dim), op.attrs["steps"][dim])
         if name == "flip":
             inner = self.stride(op.operands[0], dim)
             return _times(inner, -1) if dim == op.attrs["axis"] else inner

@@ -138,6 +138,33 @@ class Permute:
         return np.transpose(x, op.attrs["dims"])
 
 
+@op("slice", traits="pure")
+class Slice:
+    """A regular part of a tile: element i of dimension d is element starts[d] + i * steps[d] of x.
+    """
+
+    operands = "x"
+    attrs = {"starts": REQUIRED, "steps": REQUIRED, "shape": REQUIRED}
+
+    def infer(op: Op) -> list[Type]:
+        t, shape = tile_of(op.operands[0].type, "slice"), _dims(op)
+        starts, steps = op.attrs["starts"], op.attrs["steps"]
+        check(
+            len(starts) == len(steps) == len(shape) == len(t.shape),
+            f"slice needs a start, a step and a size for each dimension of {t}",
+        )
+        for size, start, step, n in zip(t.shape, starts, steps, shape):
+            inside = n == 0 or (0 <= start < size and 0 <= start + (n - 1) * step < size)
+            check(inside, f"slice: {n} elements from {start} by {step} leave a size of {size}")
+        return [with_shape(t, shape)]
+
+    def evaluate(op: Op, x: Any) -> Any:
+        parts = []
+        for start, step, n in zip(op.attrs["starts"], op.attrs["steps"], op.attrs["shape"]):
+            parts.append(start + step * np.arange(n))
+        return x[np.ix_(*parts)]
+
+
 @op("cat", traits="pure")
 class Cat:
     """Two tiles one after the other along `axis`; the other dimensions are equal."""
