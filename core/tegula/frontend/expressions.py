@@ -47,7 +47,7 @@ from .globals import check_global
 from .semantic import Semantic
 
 RUNTIME = (tensor, tensor_descriptor, block_pointer)
-VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
+VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 
 
 def _binary(

@@ -34,9 +34,8 @@ PYTHON: Final[dict[str, Any]] = {
     name: PythonFunction(name)
     for name in (
         "abs", "all", "any", "bool", "divmod", "enumerate", "float", "getattr", "hasattr", "int",
-        "isinstance", "len", "list", "max", "min", "pow", "print", "range", "repr", "reversed", "round", "slice", "sorted", "str",
-        "sum", "tuple", "type",
-        "zip",
+        "isinstance", "len", "list", "max", "min", "pow", "print", "range",
+        "repr", "reversed", "round", "slice", "sorted", "str", "sum", "tuple", "type", "zip",
     )
 }  # fmt: skip
 PYTHON["Ellipsis"] = Ellipsis

@@ -395,7 +395,7 @@ class Semantic:
         from tegula.language.builtin import emit
         from tegula.language.reduction import dot
 
-        return emit(dot, self, a, b)  # type: ignore[no-any-return]
+        return emit(dot, self, a, b)
 
     def power(self, a: Any, b: Any) -> tensor:
         """`a ** b`: constant integer powers by multiplication, other powers of floats as pow."""

@@ -7,7 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from tegula.frontend.diagnostics import LanguageError
-from tegula.ir.types import i1, i64
+from tegula.ir.types import DType, i1, i64
 
 from .builtin import Static, builtin, emit
 from .values import describe, tensor
@@ -272,15 +272,16 @@ def _parts(s: Semantic, x: tensor, index: Sequence[Any]) -> tensor:
 
 def _place(s: Semantic, i: tensor, size: int) -> tensor:
     """A runtime index, counted from the end if negative."""
-    if i.ir_shape or i.is_pointer or i.ir_elem is i1 or not i.ir_elem.is_int:
+    elem = i.ir_elem
+    if i.ir_shape or not isinstance(elem, DType) or elem is i1 or not elem.is_int:
         raise LanguageError(
             f"a tensor is indexed with integers, slices, `None` and `...`, not {describe(i)}",
             "pick by a tile of indices with tl.gather(x, index, axis), by a mask with tl.where",
         )
     if size == 0:
         raise LanguageError("there is nothing to pick from a dimension of size 0")
-    if not i.ir_elem.is_signed:
+    if not elem.is_signed:
         return i
     behind = s.compare("lt", i, 0)
-    wide = s.cast(i, i64) if i.ir_elem.bits < 32 else i
+    wide = s.cast(i, i64) if elem.bits < 32 else i
     return s.emit("select", behind.handle, s.add(wide, size).handle, wide.handle)
