@@ -215,8 +215,8 @@ class Exprs:
         if name == "slice":
             return _times(self.stride(op.operands[0], dim), op.attrs["steps"][dim])
         if name == "flip":
-            inner = self.stride(op.operands[0], dim)
-            return _times(inner, -1) if dim == op.attrs["axis"] else inner
+            along = self.stride(op.operands[0], dim)
+            return _times(along, -1) if dim == op.attrs["axis"] else along
         if name == "reshape":
             return self._reshape_stride(op, dim)
         if name == "load":
