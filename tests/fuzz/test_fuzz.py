@@ -69,7 +69,7 @@ def test_programs_use_the_whole_language() -> None:
 
 
 def test_features_can_be_left_out() -> None:
-    kept = FEATURES - {"dot", "loops", "atomics"}
+    kept = FEATURES - {"dot", "loops", "atomics", "collect"}  # collect maps with branches
     for seed in range(30):
         names = {o.name for o in random_program(seed, kept).module.kernels[0].body.walk()}
         assert not names & {"dot", "for", "while", "if", "atomic_rmw", "atomic_cas"}

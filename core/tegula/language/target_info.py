@@ -1,6 +1,6 @@
 """`tl.target_info`: what a kernel is being compiled for, at compile time.
 
-    if tl.target_info.current_target().backend == "cpu": ...
+    wide = tl.target_info.current_target()["vector_bits"] >= 512
 """
 
 from __future__ import annotations

@@ -396,6 +396,8 @@ class Cast:
 
     def evaluate(op: Op, x: Any) -> Any:
         source, to = elem_of(op.operands[0].type), op.attrs["to"]
+        if source == to:
+            return x  # also where a conversion to the type would saturate
         if isinstance(to, Pointer) or isinstance(source, Pointer):
             return (x != 0) if to is i1 else np.asarray(x).astype(result_dtype(op))[()]
         if to is i1:
