@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tegula.codegen.loops import x86
 from tegula.codegen.loops.convert import binary, float_const, from_f32, intrinsic, to_f32
 from tegula.codegen.loops.elementwise import minmax
-from tegula.codegen.loops.evaluate import Evaluation, Index
+from tegula.codegen.loops.evaluate import Evaluation, Index, dtype_of
 from tegula.codegen.loops.exprs import is_elementwise
 from tegula.codegen.loops.handlers import Handler
 from tegula.codegen.loops.lanes import Lane, Lanes, Uni, Vec, reg_type, suffix, vector
@@ -30,8 +30,11 @@ if TYPE_CHECKING:
 
 
 def accumulator(e: DType) -> DType:
-    """The dtype in which partial results are kept."""
-    return f32 if e.is_float and e.bits < 32 else e
+    """The dtype in which partial results are kept.
+
+    8-bit floats stay what they are: each of their operations limits its result to finite numbers.
+    """
+    return f32 if e.is_float and e.bits == 16 else e
 
 
 def combine(l: Lanes, kind: str, e: DType, a: Val, b: Val) -> Val:
@@ -115,6 +118,8 @@ class Fold(Handler):
         self.region = self.op.regions[0]
         self.kind = combine_kind(self.region) if len(self.op.operands) == 1 else None
         self.elems = [elem_of(o.type) for o in self.op.operands]
+        if dtype_of(self.op.operands[0]).is_float and dtype_of(self.op.operands[0]).bits == 8:
+            self.kind = None
         self.accs = [accumulator(e) if self.kind else e for e in self.elems]  # type: ignore[arg-type]
         self.inner = self.axis == nest.vdim
         self.parallel = self.kind is not None
