@@ -38,6 +38,7 @@ TEXT_RULES = (
      "registers of a GPU"),
     (r"override_arch|GPUTarget\(", "compiles for a GPU by name"),
     (r"maxnreg|ptx_options|ptx_version", "options of a GPU's assembler"),
+    (r"point inside core", "files of another compiler in a traceback"),
     (r"assert .* in \w+\.asm\[", "text of another compiler's IR"),
     (r"fpsan|consan|instrumentation_mode", "sanitisers of a GPU's code"),
 )  # fmt: skip

@@ -177,6 +177,31 @@ def test_aggregates_are_passed_and_returned():
     assert call(through_calls, 48, dtype=np.int32) == 12
 
 
+@tl.aggregate
+class Filled:
+    value: tl.tensor
+    size: tl.constexpr
+
+    @tl.constexpr_function
+    def __init__(self, value, size):
+        self.value = value
+        self.size = size * 2
+
+    @tl.constexpr_function
+    def half(self):
+        return self.size // 2
+
+
+@jit
+def fill_by_constexpr_function(out, n):
+    f = Filled(n, 3)
+    tl.store(out, f.value * f.half() + f.size)
+
+
+def test_fields_may_be_set_by_host_python():
+    assert call(fill_by_constexpr_function, 5, dtype=np.int32) == 21
+
+
 class Shape(NamedTuple):
     x: int
     y: int

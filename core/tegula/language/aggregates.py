@@ -23,6 +23,7 @@ import typing
 from typing import Any
 
 from .active import active
+from .builtin import ConstexprFunction
 from .values import constexpr, describe, is_number, tensor
 
 FIELDS = "__aggregate_fields__"
@@ -194,10 +195,8 @@ def _kept(value: Any) -> Any:
 
 
 def _initialiser(cls: type, own: Any) -> Any:
-    inherited = next(
-        (b.__dict__["__init__"] for b in cls.__mro__[1:] if getattr(b.__dict__.get("__init__"), "own", None)),
-        None,
-    )
+    above = [b.__dict__.get("__init__") for b in cls.__mro__[1:]]
+    inherited = next((init for init in above if getattr(init, "own", None)), None)
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         outermost = _OPEN not in self.__dict__
@@ -221,6 +220,8 @@ def _initialiser(cls: type, own: Any) -> Any:
 
 def _run(own: Any, self: Any, args: Any, kwargs: Any) -> None:
     visitor = active()
+    if isinstance(own, ConstexprFunction):
+        own = own.fn
     if isinstance(own, type(_run)):
         if takes_semantic(own) and visitor is not None:
             kwargs = {"_semantic": visitor.s, **kwargs}
