@@ -93,7 +93,7 @@ def test_rounding_agrees_with_the_hardware(t) -> None:  # type: ignore[no-untype
     ("value", "t", "rounding", "expected"),
     [(1 + 2.0**-8 + 2.0**-30, bf16, "rtne", 1 + 2.0**-7), (1 + 2.0**-8, bf16, "rtne", 1.0),
      (1e6, f8e4nv, "rtz", 448.0), (464.0, f8e4nv, "rtne", 448.0), (2.0**-17, f8e5, "rtne", 0.0),
-     (1e6, f8e5, "rtne", np.inf), (-1e6, f8e5, "rtz", -57344.0)],
+     (1e6, f8e5, "rtne", 57344.0), (-1e6, f8e5, "rtz", -57344.0)],
 )  # fmt: skip
 def test_known_roundings(value, t, rounding, expected) -> None:  # type: ignore[no-untyped-def]
     made = reference.cast(np.array([value]), f64, t, rounding).astype(np.float64)
