@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tegula.ir.core import Block, Op
+from tegula.ir.ops.rounding import narrow
 from tegula.ir.types import elem_of, numpy_dtype
 
 from .interpreter import BlockPlan, Env, FunctionPlan, Planner
@@ -43,11 +44,20 @@ def _ufunc(op: Op) -> np.ufunc | None:
     return None if kind is None else _UFUNCS.get(kind)
 
 
-def _exact(ufunc: np.ufunc, dtype: np.dtype) -> bool:
-    """Folding with the ufunc equals folding with the region (narrow floats round at each step)."""
-    if dtype.kind == "b":
-        return ufunc not in (np.add, np.multiply)
-    return dtype.kind in "iu" or dtype in (np.float32, np.float64)
+def _fits(ufunc: np.ufunc, dtype: np.dtype) -> bool:
+    """The ufunc means on this dtype what the region means."""
+    return dtype.kind != "b" or ufunc not in (np.add, np.multiply)
+
+
+def _widened(x: Any) -> Any:
+    """Narrow floats as f32, in which they are folded; the rest unchanged."""
+    plain = x.dtype.kind in "biu" or x.dtype in (np.float32, np.float64)
+    return x if plain else x.astype(np.float32)
+
+
+def _narrowed(x: Any, dtype: np.dtype) -> Any:
+    """f32 results rounded once to where they came from."""
+    return x if x.dtype == dtype else narrow(x, dtype)
 
 
 def vectorisable(block: Block, planner: Planner) -> bool:
@@ -88,9 +98,11 @@ def folder(plan: FunctionPlan, op: Op) -> Callable[[Env, Arrays], Arrays]:
     combine = _combiner(plan, op)
 
     def fold(env: Env, values: Arrays) -> Arrays:
-        if ufunc is not None and _exact(ufunc, values[0].dtype):
-            x = np.ascontiguousarray(values[0])  # the order of a sum must not depend on strides
-            return [np.asarray(ufunc.reduce(x, axis=0, dtype=x.dtype))]
+        if ufunc is not None and _fits(ufunc, values[0].dtype):
+            # In one piece: the order of a sum must not depend on strides.
+            x = np.ascontiguousarray(_widened(values[0]))
+            total = np.asarray(ufunc.reduce(x, axis=0, dtype=x.dtype))
+            return [_narrowed(total, values[0].dtype)]
         while values[0].shape[0] > 1:
             pairs = values[0].shape[0] // 2
             rest = [v[2 * pairs :] for v in values]
@@ -110,9 +122,10 @@ def scanner(plan: FunctionPlan, op: Op) -> Callable[[Env, Arrays], Arrays]:
     combine = _combiner(plan, op)
 
     def scan(env: Env, values: Arrays) -> Arrays:
-        if ufunc is not None and _exact(ufunc, values[0].dtype):
-            x = values[0]
-            return [ufunc.accumulate(x, axis=0, dtype=x.dtype)]
+        if ufunc is not None and _fits(ufunc, values[0].dtype):
+            x = _widened(values[0])
+            sums = ufunc.accumulate(x, axis=0, dtype=x.dtype)
+            return [_narrowed(sums, values[0].dtype)]
         distance, length = 1, values[0].shape[0]
         while distance < length:
             joined = combine(env, [v[:-distance] for v in values], [v[distance:] for v in values])

@@ -41,7 +41,8 @@ class Reduce:
     """Fold tiles along `axis` by an associative, commutative region of scalars: 2n arguments to n
     results.
 
-    The result has no such axis; rank 1 gives scalars. The order of combination is free.
+    The result has no such axis; rank 1 gives scalars. The order of combination is free. Sums and
+    products of floats narrower than 32 bits are made in f32 and rounded at the end.
     """
 
     operands = "srcs*"
@@ -58,7 +59,7 @@ class Reduce:
 @op("scan", traits="pure")
 class Scan:
     """Prefix fold along `axis` (from the end when `reverse`), each element included, by an
-    associative region.
+    associative region. Sums and products of floats narrower than 32 bits are made in f32.
     """
 
     operands = "srcs*"
