@@ -79,7 +79,7 @@ def test_tiles():
     x, out = np.full(33, 40000, np.int32), np.zeros(33, np.int32)
     run(tiles, out, x, 33, options=DEBUG)
     x[5] = 50000
-    with pytest.raises(RuntimeError, match="overflows int32"):
+    with pytest.raises(RuntimeError, match=r"test_sanitizer.py:\d+:\d+.*overflows int32"):
         run(tiles, out, x, 33, options=DEBUG)
 
 

@@ -85,7 +85,8 @@ def check(k: KernelEmitter, op: Op, args: list[Val]) -> None:
         bad = w.pure("i1", "and i1 {}, {}", bad, args[1])
     w.declare(FAIL, "void (ptr, ptr, i32, i32, i32)")
     branch = w.begin_if(bad, "failed")
-    message = _text(k, op.attrs["message"])
+    where = f"{op.loc}: " if op.loc is not None and str(op.loc) else ""
+    message = _text(k, f"{where}{op.attrs['message'] or 'condition'}")
     w.do(f"call void @{FAIL}(ptr %scratch, ptr {message}, i32 %pid0, i32 %pid1, i32 %pid2) cold")
     block = w.scope.block
     w.end_if(branch)
