@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import kernel_runner
 import numpy as np
 import pytest
 from kernel_runner import build, jit, run
 
-import kernel_runner
 import tegula.language as tl
 from tegula import ir
 from tegula.errors import CompilationError, TegulaError

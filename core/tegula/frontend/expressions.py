@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable
 from functools import partial
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from tegula.errors import nearest
 from tegula.ir.types import i1
@@ -146,7 +146,7 @@ class Expressions(Base):
                 return tuple(range(*bounds))
             raise LanguageError(f"{what} needs a range with compile-time bounds")
         if isinstance(value, (tuple, list, dict, *VIEWS)):
-            return tuple(value)
+            return tuple(cast(Any, value))
         raise LanguageError(f"{what} takes a tuple, not {describe(value)}")
 
     def binary(self, op: type, a: Any, b: Any) -> Any:
