@@ -572,3 +572,40 @@ def test_listeners_of_knobs_are_told_about_tuning() -> None:
         triton.knobs.autotuning.listener = lambda **what: told.append(what)
         kernel[(4,)](*arrays(), 100)
     assert told[0]["fn"] is copy and told[0]["best_config"] is kernel.best_config
+
+
+def test_hooks_of_knobs_are_told_about_launches_and_loading() -> None:
+    def describe(grid: Any, metadata: Any, args: dict[str, Any]) -> dict[str, Any]:
+        return {"grid": grid, "value": args["n"], "warps": metadata.num_warps}
+
+    @triton.jit(launch_metadata=describe)
+    def scale(x, n):
+        tl.store(x, tl.load(x) * n)
+
+    told: list[Any] = []
+
+    def enter(metadata: Any) -> None:
+        told.append(metadata.get())
+
+    def loaded(module: Any, function: Any, name: str, group: Any, hash: str) -> None:
+        told.append(name)
+
+    runtime = triton.knobs.runtime
+    x = torch.ones(1)
+    runtime.kernel_load_start_hook.add(loaded)
+    scale[(1,)](x, 3)
+    runtime.kernel_load_start_hook.remove(loaded)
+    assert told == ["scale"]
+    runtime.launch_enter_hook.add(enter)
+    scale[(1,)](x, 3)
+    runtime.launch_enter_hook.remove(enter)
+    scale[(1,)](x, 3)
+    assert x.item() == 27 and len(told) == 2
+    assert told[1] == {
+        "name": "scale", "function": None, "stream": 0, "grid": (1, 1, 1), "value": 3, "warps": 4,
+    }  # fmt: skip
+    with runtime.scope():
+        runtime.launch_exit_hook = enter
+        scale[(1,)](x, 3)
+    scale[(1,)](x, 3)
+    assert len(told) == 3

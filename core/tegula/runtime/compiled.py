@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tegula.errors import ArgumentError, KernelError
 from tegula.ir import types as ir
-from tegula.runtime import arguments, compiler
+from tegula.runtime import arguments, compiler, hooks
 from tegula.runtime.arguments import Array
 from tegula.runtime.descriptor import TensorDescriptor
 from tegula.runtime.grids import Grid, normalize
@@ -137,7 +137,11 @@ class CompiledKernel:
         if self._kernel is None:
             with self._lock:
                 if self._kernel is None:
+                    for before in hooks.before_load:
+                        before(self)
                     self._kernel = self.selection.open().load(self.artifact)
+                    for after in hooks.after_load:
+                        after(self)
         return self._kernel
 
     def run(self, grid: Grid, values: Sequence[Any], stream: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Functions that are told about compilations, for tools that watch or record them."""
+"""Functions that are told about compilations, loading and launches, for tools that watch them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tegula.config import config
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tegula.runtime.compiled import CompiledKernel
+    from tegula.runtime.grids import Grid
     from tegula.runtime.jit import JITFunction
     from tegula.runtime.specialize import Specialized
 
@@ -36,6 +40,30 @@ class Compilation:
         return preload.encode(self.kernel, self.arguments, self.options, self.target)
 
 
+@dataclass(frozen=True, eq=False)
+class Launch:
+    """One launch of a kernel."""
+
+    kernel: JITFunction
+    compiled: CompiledKernel
+    grid: Grid
+    arguments: Mapping[str, Any]
+
+
+class LaunchHooks(list[Callable[[Launch], Any]]):
+    """Functions called at launches. While there are any, launches go through Python; so that those
+    that are bound natively notice, functions come and go by `append` and `remove` only.
+    """
+
+    def append(self, hook: Callable[[Launch], Any]) -> None:
+        super().append(hook)
+        config.refresh()
+
+    def remove(self, hook: Callable[[Launch], Any]) -> None:
+        super().remove(hook)
+        config.refresh()
+
+
 Hook = Callable[[Compilation], Any]
 
 before_compile: list[Hook] = []
@@ -43,6 +71,24 @@ before_compile: list[Hook] = []
 
 after_compile: list[Hook] = []
 """Called when it is there."""
+
+before_load: list[Callable[[CompiledKernel], Any]] = []
+"""Called before code is loaded on a device, which happens at its first launch."""
+
+after_load: list[Callable[[CompiledKernel], Any]] = []
+"""Called after that."""
+
+before_launch = LaunchHooks()
+"""Called before the programs of a launch run."""
+
+after_launch = LaunchHooks()
+"""Called when a launch returns."""
+
+
+def watching() -> bool:
+    """Whether launches are watched."""
+    return bool(before_launch or after_launch)
+
 
 warming: ContextVar[bool] = ContextVar("warming", default=False)
 """Whether the compilation at hand is a warm-up's."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 from tegula.config import OVERRIDES, config
 from tegula.errors import ArgumentError, CompilationError, HostCallError
 from tegula.frontend.function import DeviceFunction
-from tegula.runtime import grids
+from tegula.runtime import grids, hooks
 from tegula.runtime.async_compile import active_mode
 from tegula.runtime.hooks import warming
 from tegula.runtime.interface import KernelInterface
@@ -159,9 +159,18 @@ class JITFunction(DeviceFunction, KernelInterface):
             return prepared.compiled
         for array in prepared.specialized.arrays:
             array.check_memory()
-        if self._table is not None and not self.pre_run_hooks:
+        watched = hooks.watching()
+        if self._table is not None and not self.pre_run_hooks and not watched:
             self._bind_variants(prepared, len(args), tuple(kwargs))
+        if watched:
+            named = {b.param.name: b.value for b in self.bind(args, kwargs)}
+            launch = hooks.Launch(self, prepared.compiled, grid, named)
+            for before in hooks.before_launch:
+                before(launch)
         prepared.compiled.run(grid, prepared.specialized.values)
+        if watched:
+            for after in hooks.after_launch:
+                after(launch)
         return prepared.compiled
 
     @property

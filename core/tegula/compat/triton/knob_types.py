@@ -145,6 +145,9 @@ class base_knobs:
         """The values by name."""
         return {name: getattr(self, name) for name in self.knob_descriptors}
 
+    def changed(self) -> None:
+        """Called after attributes that are no knobs may have changed."""
+
     def copy(self) -> Self:
         """A group with the same assignments."""
         new = type(self)()
@@ -176,31 +179,32 @@ class base_knobs:
                     os.environ[key] = text
             for name, knob in self.knob_descriptors.items():
                 environment.changed(knob.key, to_text(getattr(self, name)))
+            self.changed()
 
 
 class HookChain:
-    """Functions that are called one after another."""
+    """Functions that are called one after another; `changed` is told when there are others."""
 
-    def __init__(self, reversed: bool = False) -> None:
+    def __init__(self, reversed: bool = False, changed: Callable[[], None] = lambda: None) -> None:
         self.calls: list[Callable[..., Any]] = []
         self.reversed = reversed
+        self.changed = changed
 
     def add(self, function: Callable[..., Any]) -> None:
         """Call it too, once."""
         if function not in self.calls:
             self.calls.append(function)
+            self.changed()
 
     def remove(self, function: Callable[..., Any]) -> None:
         """Call it no more."""
         if function in self.calls:
             self.calls.remove(function)
+            self.changed()
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         for call in self.calls[::-1] if self.reversed else self.calls:
             call(*args, **kwargs)
-
-    def __bool__(self) -> bool:
-        return True
 
     def __len__(self) -> int:
         return len(self.calls)

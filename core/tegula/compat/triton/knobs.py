@@ -117,6 +117,12 @@ class autotuning_knobs(base_knobs):
     listener: Any = None
 
 
+def _watch() -> None:
+    from tegula.compat.triton import listeners
+
+    listeners.watch()
+
+
 class runtime_knobs(base_knobs):
     """Launching."""
 
@@ -127,11 +133,19 @@ class runtime_knobs(base_knobs):
     jit_post_compile_hook: Any = None
     add_stages_inspection_hook: Any = None
 
-    launch_enter_hook = HookChain()
-    launch_exit_hook = HookChain(reversed=True)
-    kernel_load_start_hook = HookChain()
-    kernel_load_end_hook = HookChain(reversed=True)
-    kernel_unload_hook = HookChain()
+    launch_enter_hook: Any = HookChain(changed=_watch)
+    launch_exit_hook: Any = HookChain(reversed=True, changed=_watch)
+    kernel_load_start_hook: Any = HookChain()
+    kernel_load_end_hook: Any = HookChain(reversed=True)
+    kernel_unload_hook: Any = HookChain()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        self.changed()
+
+    def changed(self) -> None:
+        """Hooks may have been assigned."""
+        _watch()
 
 
 class language_knobs(base_knobs):

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tegula.compat.triton import knobs
+from tegula.compat.triton.compiler import LazyDict
 from tegula.runtime import autotune, hooks
+from tegula.runtime.compiled import CompiledKernel
 from tegula.runtime.compiler import type_text
 
 
@@ -24,6 +26,9 @@ def connect() -> None:
     autotune.tuned_listeners.append(_tuned)
     hooks.before_compile.append(_before)
     hooks.after_compile.append(_after)
+    hooks.before_load.append(_load_start)
+    hooks.after_load.append(_load_end)
+    watch()
 
 
 def disconnect() -> None:
@@ -31,6 +36,50 @@ def disconnect() -> None:
     autotune.tuned_listeners.remove(_tuned)
     hooks.before_compile.remove(_before)
     hooks.after_compile.remove(_after)
+    hooks.before_load.remove(_load_start)
+    hooks.after_load.remove(_load_end)
+    for chain, hook in ((hooks.before_launch, _enter), (hooks.after_launch, _exit)):
+        if hook in chain:
+            chain.remove(hook)
+
+
+def watch() -> None:
+    """Watch launches if there are hooks to tell about them, and only then: it costs time."""
+    for chain, hook, wanted in (
+        (hooks.before_launch, _enter, knobs.runtime.launch_enter_hook),
+        (hooks.after_launch, _exit, knobs.runtime.launch_exit_hook),
+    ):
+        if wanted and hook not in chain:
+            chain.append(hook)
+        elif not wanted and hook in chain:
+            chain.remove(hook)
+
+
+def _enter(launch: hooks.Launch) -> None:
+    knobs.runtime.launch_enter_hook(_metadata(launch))
+
+
+def _exit(launch: hooks.Launch) -> None:
+    knobs.runtime.launch_exit_hook(_metadata(launch))
+
+
+def _metadata(launch: hooks.Launch) -> LazyDict:
+    compiled = launch.compiled
+    lazy = LazyDict({"name": compiled.name, "function": None, "stream": 0})
+    if launch.kernel.launch_metadata is not None:
+        metadata = (launch.grid, compiled.metadata, launch.arguments)
+        lazy.add(launch.kernel.launch_metadata, metadata)
+    return lazy
+
+
+def _load_start(compiled: CompiledKernel) -> None:
+    if knobs.runtime.kernel_load_start_hook:
+        knobs.runtime.kernel_load_start_hook(None, None, compiled.name, {}, compiled.hash)
+
+
+def _load_end(compiled: CompiledKernel) -> None:
+    if knobs.runtime.kernel_load_end_hook:
+        knobs.runtime.kernel_load_end_hook(None, None, compiled.name, {}, compiled.hash)
 
 
 def _tuned(**what: Any) -> None:
