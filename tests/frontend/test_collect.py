@@ -30,9 +30,7 @@ def numbers(shape, dtype):
 
 
 @jit
-def sort_rows(
-    out, x, M: tl.constexpr, N: tl.constexpr, DIM: tl.constexpr, DOWN: tl.constexpr
-):
+def sort_rows(out, x, M: tl.constexpr, N: tl.constexpr, DIM: tl.constexpr, DOWN: tl.constexpr):
     at = tl.arange(0, M)[:, None] * N + tl.arange(0, N)
     tl.store(out + at, tl.sort(tl.load(x + at), DIM, DOWN))
 

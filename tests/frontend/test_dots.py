@@ -89,8 +89,17 @@ def fine_scales(out, a, b, sa, sb, M: tl.constexpr, N: tl.constexpr, K: tl.const
     groups = tl.arange(0, K // 16)
     sa = tl.load(sa + tl.arange(0, M)[:, None] * (K // 16) + groups)
     sb = tl.load(sb + tl.arange(0, N)[:, None] * (K // 16) + groups)
-    c = tl.dot_scaled(x, sa, "e2m1", y, sb, "e2m1", tl.full((M, N), 2, tl.float32),
-                      lhs_k_pack=False, rhs_k_pack=False)
+    c = tl.dot_scaled(
+        x,
+        sa,
+        "e2m1",
+        y,
+        sb,
+        "e2m1",
+        tl.full((M, N), 2, tl.float32),
+        lhs_k_pack=False,
+        rhs_k_pack=False,
+    )
     tl.store(out + tl.arange(0, M)[:, None] * N + tl.arange(0, N), c)
 
 
@@ -98,8 +107,9 @@ def test_packed_along_the_other_dimension():
     m, n, k = 6, 4, 32
     a, x = operand((m, k), "e2m1", 0)
     b, y = operand((k, n), "e2m1", 1)
-    sa, sb = (np.exp2(RNG.integers(-2, 3, (r, k // 16))).astype(ml_dtypes.float8_e4m3fn)
-              for r in (m, n))
+    sa, sb = (
+        np.exp2(RNG.integers(-2, 3, (r, k // 16))).astype(ml_dtypes.float8_e4m3fn) for r in (m, n)
+    )
     out = np.zeros((m, n), np.float32)
     run(fine_scales, out, a, b, sa, sb, m, n, k)
     x = x * np.repeat(sa.astype(np.float32), 16, 1)
@@ -111,8 +121,9 @@ def test_packed_along_the_other_dimension():
 def unequal_groups(p):
     a = tl.full((32, 64), 0, tl.uint8)
     b = tl.full((64, 32), 0, tl.uint8)
-    tl.dot_scaled(a, tl.full((32, 4), 0, tl.uint8), "e5m2",
-                  b, tl.full((32, 2), 0, tl.uint8), "e5m2")
+    tl.dot_scaled(
+        a, tl.full((32, 4), 0, tl.uint8), "e5m2", b, tl.full((32, 2), 0, tl.uint8), "e5m2"
+    )
 
 
 @jit

@@ -17,8 +17,14 @@ pytestmark = pytest.mark.usefixtures("on_each_backend")
 @jit
 def assembly(out, x, N: tl.constexpr):
     at = tl.arange(0, N)
-    y = tl.inline_asm_elementwise("shf.l.wrap.b32 $0, $1, $2, 4;", "=r,r,r", [tl.load(x + at), 3],
-                                  dtype=tl.int32, is_pure=True, pack=1)
+    y = tl.inline_asm_elementwise(
+        "shf.l.wrap.b32 $0, $1, $2, 4;",
+        "=r,r,r",
+        [tl.load(x + at), 3],
+        dtype=tl.int32,
+        is_pure=True,
+        pack=1,
+    )
     tl.store(out + at, y)
 
 
@@ -33,8 +39,9 @@ def test_inline_assembly_is_a_capability():
 @jit
 def two_results(out, x, N: tl.constexpr):
     at = tl.arange(0, N)
-    a, b = tl.inline_asm_elementwise("...", "=r,=r,r", [tl.load(x + at)],
-                                     dtype=(tl.int32, tl.float32), is_pure=False, pack=2)
+    a, b = tl.inline_asm_elementwise(
+        "...", "=r,=r,r", [tl.load(x + at)], dtype=(tl.int32, tl.float32), is_pure=False, pack=2
+    )
     tl.store(out + at, a + b.to(tl.int32))
 
 

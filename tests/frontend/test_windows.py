@@ -206,8 +206,9 @@ def block_matmul(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.co
         acc += tl.dot(x, y)
         pa = tl.advance(pa, (0, BK))
         pb = pb.advance((BK, 0))
-    pc = tl.make_block_ptr(c, (M, N), (N, 1), (tl.program_id(0) * BM, tl.program_id(1) * BN),
-                           (BM, BN), (1, 0))
+    pc = tl.make_block_ptr(
+        c, (M, N), (N, 1), (tl.program_id(0) * BM, tl.program_id(1) * BN), (BM, BN), (1, 0)
+    )
     tl.store(pc, acc.to(c.dtype.element_ty), boundary_check=(0, 1))
 
 

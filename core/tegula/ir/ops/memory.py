@@ -154,9 +154,7 @@ class AtomicCAS:
 def _check_atomic(op: Op, orders: tuple[str, ...]) -> Type:
     """Checks of an atomic access; the type accessed."""
     t = _loaded(op)
-    check(
-        op.attrs["sem"] in orders, f"{op.name}: sem is one of {orders}, not {op.attrs['sem']!r}"
-    )
+    check(op.attrs["sem"] in orders, f"{op.name}: sem is one of {orders}, not {op.attrs['sem']!r}")
     check(op.attrs["scope"] in SCOPES, f"{op.name}: scope is one of {SCOPES}")
     check(scalar_elem(t, "an atomic") is not i1, "atomics of truth values do not exist: use a byte")
     return t
