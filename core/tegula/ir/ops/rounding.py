@@ -130,6 +130,7 @@ def fma_f64(a: Any, b: Any, c: Any) -> Any:
     usual = np.ones(a.shape, bool)
     for size in sizes:
         usual &= (size == 0) | ((size > 2.0**-900) & (size < 2.0**900))
+    usual &= (product != 0) | (a == 0) | (b == 0)  # a product that vanished still has a sign
     for index in zip(*np.nonzero(np.atleast_1d(finite & ~usual)), strict=True):
         at = index if a.ndim else ()
         out[at] = _fma_exact(float(a[at]), float(b[at]), float(c[at]))
