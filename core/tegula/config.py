@@ -75,6 +75,7 @@ KNOBS: dict[str, Knob] = {
         Knob("device", _text, None, "device of every launch that names none, such as `cpu`"),
         Knob("backend", _names, (), "backends to consider, in order; others are ignored"),
         Knob("interpret", _flag, False, "run every kernel on the numpy interpreter"),
+        Knob("debugger", _flag, False, "step through kernels on the interpreter with pdb"),
         Knob("debug", _count, 0, "1 target and cache hits, 2 stage times, 3 passes that changed, "
              "4 emitted source, 5 IR at stage borders, 6 IR after each pass, 7 disassembly"),
         Knob("dump", _text, None, "directory that receives the stages of every compilation"),

@@ -148,10 +148,23 @@ class DeviceFunction:
         self.replace_source(text)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        from tegula.language.active import active
+
+        visitor = active()
+        if visitor is not None:  # host code that runs on a kernel's behalf
+            return visitor.call(self, list(args), kwargs, visitor.at)
         raise HostCallError(
             f"`{self.__name__}` is device code and cannot be called on the host; "  # type: ignore[attr-defined]
             "launch it with kernel[grid](...), or call it from a kernel"
         )
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """A method of an aggregate in host code that runs on a kernel's behalf; else itself."""
+        if instance is None or not hasattr(owner, "__aggregate_fields__"):
+            return self
+        from tegula.language.active import active
+
+        return self if active() is None else functools.partial(self, instance)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.fn.__module__}.{self.fn.__qualname__}>"

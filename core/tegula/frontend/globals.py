@@ -33,8 +33,8 @@ class PythonFunction:
 PYTHON: Final[dict[str, Any]] = {
     name: PythonFunction(name)
     for name in (
-        "abs", "all", "any", "bool", "divmod", "enumerate", "float", "getattr", "hasattr", "int",
-        "isinstance", "len", "list", "max", "min", "pow", "print", "range",
+        "abs", "all", "any", "bool", "breakpoint", "divmod", "enumerate", "float", "getattr",
+        "hasattr", "int", "isinstance", "len", "list", "max", "min", "pow", "print", "range",
         "repr", "reversed", "round", "slice", "sorted", "str", "sum", "tuple", "type", "zip",
     )
 }  # fmt: skip

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVa
 
 from tegula.errors import HostCallError
 
+from .active import active
+
 if TYPE_CHECKING:
     from tegula.frontend.semantic import Semantic
 
@@ -49,6 +51,9 @@ class Builtin:
         semantic = kwargs.pop("_semantic", None)  # from a function that emits device code itself
         if semantic is not None:
             return self.emit(semantic, *args, **kwargs)
+        visitor = active()
+        if visitor is not None:
+            return visitor.call_builtin(self, list(args), kwargs)
         raise HostCallError(
             f"`tl.{self.__name__}` emits device code; it is called inside of a @tegula.jit function"
         )

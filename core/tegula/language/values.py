@@ -75,10 +75,33 @@ class tensor:
         def __getattr__(self, name: str) -> Any: ...
 
     def __repr__(self) -> str:
-        return f"<tensor {from_ir(self.ir_type)}>"
+        data = getattr(self.handle, "data", None)  # known under the debugger only
+        shown = "" if data is None else f" {data!r}" if self.ir_shape else f" {data}"
+        return f"<tensor {from_ir(self.ir_type)}{shown}>"
+
+    @property
+    def data(self) -> Any:
+        """The number or array, under the debugger."""
+        if not hasattr(self.handle, "data"):
+            raise TypeError("the value of a tensor is not known at compile time")
+        return self.handle.data
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        import numpy as np
+
+        return np.array(self.data, dtype)
 
     def __bool__(self) -> bool:
-        raise TypeError("the value of a tensor is not known at compile time")
+        return bool(self.data)
+
+    def __int__(self) -> int:
+        return int(self.data)
+
+    def __index__(self) -> int:
+        return operator.index(self.data)
+
+    def __float__(self) -> float:
+        return float(self.data)
 
 
 def _visitor() -> Any:
@@ -367,9 +390,9 @@ class range_spec:
     unroll: int = 0
     hints: tuple[str, ...] = ()
 
-    if TYPE_CHECKING:
-
-        def __iter__(self) -> Iterator[int]: ...
+    def __iter__(self) -> Iterator[Any]:
+        """The turns, under the debugger."""
+        return _visitor().iterate(self)
 
 
 @dataclass(frozen=True)
@@ -378,6 +401,9 @@ class condition_spec:
 
     value: Any
     hints: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.value)
 
 
 class slice_all:

@@ -146,6 +146,8 @@ def _explicit(device: Any) -> tuple[DeviceId, str] | None:
         return None if name is None else (DeviceId.parse(name), "use_device()")
     if config.interpret:
         return DeviceId("interpreter"), "TEGULA_INTERPRET"
+    if config.debugger:
+        return DeviceId("interpreter"), "TEGULA_DEBUGGER"
     if config.device:
         return DeviceId.parse(config.device), "TEGULA_DEVICE"
     return None

@@ -153,7 +153,7 @@ class CompiledKernel:
             stream = self._stream_for(values)
         if kernel.launch_address is None:
             args = [v.address if isinstance(v, Array) else v for v in values]
-            kernel.launch(grid, args, stream=stream, memory=_memory(values))
+            kernel.launch(grid, args, stream=stream, memory=memory_of(values))
             return
         slots = (ctypes.c_int64 * max(1, len(values)))(*map(pack, self.slot_types, values))
         if self._native_launch is None:
@@ -219,7 +219,7 @@ def _flatten(name: str, value: Any, out: list[Any]) -> None:
     out.append(value if array is None else array)
 
 
-def _memory(values: Sequence[Any]) -> list[Any]:
+def memory_of(values: Sequence[Any]) -> list[Any]:
     """The buffers of a launch, for checks of bounds; empty if one of them is unknown."""
     from tegula.plugin.records import MemoryRange
 

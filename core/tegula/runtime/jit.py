@@ -167,11 +167,28 @@ class JITFunction(DeviceFunction, KernelInterface):
             launch = hooks.Launch(self, prepared.compiled, grid, named)
             for before in hooks.before_launch:
                 before(launch)
-        prepared.compiled.run(grid, prepared.specialized.values)
+        if config.debugger and prepared.compiled.selection.backend.name == "interpreter":
+            self._debug(grid, prepared)
+        else:
+            prepared.compiled.run(grid, prepared.specialized.values)
         if watched:
             for after in hooks.after_launch:
                 after(launch)
         return prepared.compiled
+
+    def _debug(self, grid: grids.Grid, prepared: Prepared) -> None:
+        """Run the kernel's own Python instead of the compiled code."""
+        from tegula.debug import run_kernel
+        from tegula.interp import Buffer
+        from tegula.runtime.arguments import Array
+        from tegula.runtime.compiled import memory_of
+
+        given, request = prepared.specialized.values, prepared.compiled.request
+        ranges = memory_of(given)
+        buffers = [Buffer(m.address, m.nbytes, m.name, m.writable, m.shape) for m in ranges]
+        values = [v.address if isinstance(v, Array) else v for v in given]
+        options = {**request.context.options.to_json(), "target": request.context.target}
+        run_kernel(self, request.types, request.constants, options, grid, values, buffers)
 
     @property
     def _variants(self) -> Variants:
@@ -301,6 +318,10 @@ class JITFunction(DeviceFunction, KernelInterface):
         return self.fn.__qualname__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        from tegula.language.active import active
+
+        if active() is not None:  # host code that runs on a kernel's behalf
+            return super().__call__(*args, **kwargs)
         raise HostCallError(
             f"kernel `{self.fn.__name__}` was called like a Python function; launch it with "
             f"{self.fn.__name__}[grid](...), where grid is the number of programs, or call it from "
