@@ -40,9 +40,10 @@ TEXT_RULES = (
     (r"maxnreg|ptx_options|ptx_version", "options of a GPU's assembler"),
     (r"point inside core", "files of another compiler in a traceback"),
     (r"assert .* in \w+\.asm\[", "text of another compiler's IR"),
+    (r"\ndtype_dst_str='bfloat16'", "sums up in bfloat16, which all targets but one refuse"),
     (r"fpsan|consan|instrumentation_mode", "sanitisers of a GPU's code"),
 )  # fmt: skip
-"""Pattern in the text of a failing test -> why the test does not apply."""
+"""Pattern in the text of a failing test, or its parameters -> why the test does not apply."""
 
 ERROR_RULES = (
     (r"KeyError: .(ttir|ttgir|llir|ptx|cubin|sass|amdgcn|spv).", "text of another compiler's IR"),
@@ -282,7 +283,9 @@ class Recorder:
             seen[function] += 1
             if index % self.every == 0 and item.nodeid not in self.done:
                 keep.append(item)
-                self.text[item.nodeid] = source_of(item.function)
+                parameters = getattr(getattr(item, "callspec", None), "params", {})
+                given = "".join(f"\n{n}={v!r}" for n, v in parameters.items())
+                self.text[item.nodeid] = source_of(item.function) + given
         items[:] = keep
 
     def pytest_collectreport(self, report: Any) -> None:
