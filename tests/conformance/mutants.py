@@ -389,6 +389,7 @@ class SignedOffset(Mutant):
     """A u32 offset is extended by its top bit."""
 
     hint = "memory.huge"
+    outcomes = frozenset({"fail", "error", "crash"})
 
     def edit(self, e: Editing, op: Op) -> Any:
         if op.name != "addptr" or dtype_of(op.operands[1]).name != "u32":
@@ -546,13 +547,13 @@ class DifferentEveryTime(Mutant):
 
 @plant
 class Liar(Mutant):
-    """tanh is declared and cannot be compiled."""
+    """fma is declared and cannot be compiled."""
 
-    hint = "compile.op.tanh math.tanh"
+    hint = "compile.op.fma arith.fma.f32"
 
     def edit(self, e: Editing, op: Op) -> Any:
-        if op.name == "tanh":
-            raise UnsupportedError("mutant_liar", "tanh", "it was only claimed")
+        if op.name == "fma":
+            raise UnsupportedError("mutant_liar", "fma", "it was only claimed")
         return None
 
 
@@ -657,8 +658,13 @@ class Hangs(Mutant):
     hint = "scan.add.i32"
     outcomes = frozenset({"timeout"})
 
+    def emit(self, base: Compiler, module: Module, target: Target, options: Options) -> Artifact:
+        made = base.emit(module, target, options)
+        scans = any(op.name == "scan" for f in module.functions.values() for op in f.body.walk())
+        return replace(made, metadata={**made.metadata, "scans": scans})
+
     def launch(self, kernel: Any, run: Callable[[], None], memory: Sequence[Any]) -> None:
-        while b"scan" in kernel.artifact.data:
+        while kernel.artifact.metadata["scans"]:
             time.sleep(0.1)
         run()
 
