@@ -303,3 +303,20 @@ def test_shapes_are_moved_through() -> None:
         b.put(b.addptr(o, b.constant(232, ir.i32)), d)
 
     check({"x": normal(48), "o": zeros(280)}, body)
+
+
+def test_interleaved_rows() -> None:
+    for n in (64, 48, 5, 2):
+
+        def body(b, x, y, o, m, n=n):
+            u = b.get(x, (3, n))
+            i = b.index((3, n))
+            mask = b.cmp(i, b.splat(m, shape=(3, n)), pred="lt")
+            v = b.load(b.at(y, i), mask=mask)
+            r = b.reshape(b.join(u, v), shape=(3, 2 * n))
+            b.put(o, b.add(r, r))
+            (s,) = b.reduce([r], b.region([ir.f32] * 2, lambda p, q: b.max(p, q)), axis=1)
+            b.put(b.addptr(o, b.constant(6 * n, ir.i32)), s)
+
+        for m in (0, n + 1, 3 * n):
+            check({"x": normal(200), "y": normal(200, 1), "o": zeros(400), "m": m}, body)

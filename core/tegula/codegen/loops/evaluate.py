@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from tegula.codegen.loops import access, rare
+from tegula.codegen.loops import access, interleave, rare
 from tegula.codegen.loops.buffers import Buffer
 from tegula.codegen.loops.convert import cast, compare
 from tegula.codegen.loops.elementwise import PREDICATES, RULES
@@ -193,6 +193,8 @@ class Evaluation(Lanes):
             return [(o, index) for o in op.operands]
         if name == "hint":
             return [(op.operands[0], index)]
+        if name == "reshape" and interleave.applies(self, op, index):
+            return []
         if name in ("splat", "broadcast", "expand_dims", "permute", "reshape", "slice"):
             return [(op.operands[0], self.moved(op, index))]
         if name == "flip":
@@ -380,7 +382,7 @@ class Evaluation(Lanes):
             self.remember(v, index, self.choose(first, xs[0], xs[1], op, v))
             return
         if not op.opdef.elementwise:
-            self.w.scope.memo[v, index] = xs[0]
+            self.remember_here(v, index, xs[0] if xs else interleave.value(self, op, index))
             return
         if rare.is_rare(op):
             self.remember(v, index, rare.select(self, op, index, *xs))
