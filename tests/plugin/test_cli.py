@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
 import sys
 
 import pytest
+from rich.console import Console
 
-from tegula.tools import doctor
+from tegula.tools import cli, doctor
 from tegula.tools.cli import main
 from tegula.tools.doctor import satisfies
 
@@ -261,3 +263,12 @@ def test_cache_info_and_clear(tmp_path, monkeypatch, capsys):
     assert json.loads(capsys.readouterr().out)["removed"] == 1
     assert main(["cache"]) == 0
     assert str(tmp_path) in capsys.readouterr().out
+
+
+def test_names_and_states_stay_whole_on_narrow_terminals() -> None:
+    table = cli._table("", "backend", "state", "from", "devices", "priority", "notes")
+    table.add_row("*", "interpreter", "incompatible", "tegula_badapi 1.0", "numpy", "-100",
+                  f"cannot be imported: {'Long' * 9}Error: {'why ' * 40}")  # fmt: skip
+    console = Console(width=80, file=io.StringIO())
+    console.print(table)
+    assert {"interpreter", "incompatible", "priority"} <= set(console.file.getvalue().split())

@@ -223,13 +223,17 @@ def _console() -> Console:
     return Console(highlight=False, width=None if sys.stdout.isatty() else 400)
 
 
+_SENTENCES = ("from", "devices", "notes", "finding", "directory")
+"""Columns that are folded where a line is short; the others are single words."""
+
+
 def _table(*headings: str) -> Any:
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for heading in headings:
-        table.add_column(heading, overflow="fold")
+        table.add_column(heading, overflow="fold", no_wrap=heading not in _SENTENCES)
     return table
 
 
