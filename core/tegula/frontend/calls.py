@@ -136,6 +136,8 @@ class Calls(Expressions):
                     "to run it at compile time",
                 )
             raise LanguageError(f"{describe(function)} cannot be called")
+        if isinstance(function, ConstexprFunction) and any(map(is_aggregate, args)):
+            return self.call_host(function, args, named)  # fields may be tensors
         args = [as_constant(a) for a in args]
         named = {n: as_constant(v) for n, v in named.items()}
         for value in (*args, *named.values()):

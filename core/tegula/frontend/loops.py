@@ -130,6 +130,7 @@ class Loops(Branches):
             body = Block([counter_type])
             self.env = dict(before)
             self.env[counter] = tensor(body.args[0])
+            self.s.offsets.ranges[body.args[0]] = _turns(bounds)
             self.enter(node, body, specs, before)
             self.turn(node, body)
             self.adopt(node, needed, specs, fresh)
@@ -434,3 +435,11 @@ class Loops(Branches):
         if isinstance(given, tensor) and not isinstance(cond, tensor) and cond:
             return self.scalar_condition(given, "`while`")  # of variables, so no mistake
         return self.scalar_condition(cond, "`while`") if isinstance(cond, tensor) else bool(cond)
+
+
+def _turns(bounds: list[Value]) -> tuple[int, int] | None:
+    """The first and last value of a counter with constant bounds."""
+    if not all(is_constant(v) for v in bounds):
+        return None
+    turns = range(*[v.owner.attrs["value"] for v in bounds])  # type: ignore[union-attr]
+    return (min(turns[0], turns[-1]), max(turns[0], turns[-1])) if turns else None

@@ -33,6 +33,7 @@ from tegula.language.values import as_constant, describe, is_number, tensor, ten
 
 from .diagnostics import LanguageError
 from .function import is_library
+from .offsets import Offsets
 from .promotion import (
     check_range,
     name_of,
@@ -54,6 +55,7 @@ class Semantic:
     def __init__(self, builder: Builder, options: Mapping[str, Any]) -> None:
         self.b = builder
         self.options = options
+        self.offsets = Offsets(self)
         self.visitor: Base
         """Set by the visitor: higher-order functions compile their argument through it."""
 
@@ -328,6 +330,8 @@ class Semantic:
                 f"a pointer cannot be advanced by {describe(offset)}",
                 "offsets are integers: x.to(tl.int64)",
             )
+        if self.offsets.leaves_its_type(offset.handle):
+            offset = tensor(self.offsets.widened(offset.handle))
         pointer, offset = self.broadcast(pointer, offset)
         return self.emit("addptr", pointer.handle, offset.handle)
 
