@@ -58,8 +58,6 @@ def arrays(n: int = 100) -> tuple[Any, Any]:
     "name", sorted(importlib.import_module("tegula.compat.triton.table").MODULES)
 )
 def test_every_module_imports_and_offers_its_names(name: str) -> None:
-    if name.endswith("libdevice") or "extra." in name:
-        pytest.importorskip("tegula.language.extra.libdevice")
     module = importlib.import_module(name)
     for attribute in dir(module):
         if not attribute.startswith("_") and attribute != "aggregate":
@@ -609,3 +607,56 @@ def test_hooks_of_knobs_are_told_about_launches_and_loading() -> None:
         scale[(1,)](x, 3)
     scale[(1,)](x, 3)
     assert len(told) == 3
+
+
+FUNCTIONS = "tanh exp10 log10 log1p expm1 tan sinh cosh asinh acosh atanh round trunc rint".split()
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_of_device_libraries(name: str) -> None:
+    from triton.language.extra import libdevice
+    from triton.language.extra.cuda import libdevice as cuda
+
+    assert getattr(cuda, name) is getattr(libdevice, name)
+    function = getattr(libdevice, name)
+
+    @triton.jit
+    def apply(x, y, n: tl.constexpr):
+        i = tl.arange(0, n)
+        tl.store(y + i, function(tl.load(x + i)))
+
+    low, high = {"acosh": (1, 9), "atanh": (-1, 1), "log10": (0.1, 9), "log1p": (-0.9, 9)}.get(
+        name, (-9, 9)
+    )
+    x = torch.linspace(low, high, 64)
+    x[0], x[1] = (1.0, 2.0) if name == "acosh" else (0.0, 1e-4) if name != "log10" else (1.0, 2.0)
+    y = torch.empty(64)
+    apply[(1,)](x, y, 64)
+    reference = {"exp10": lambda v: 10**v, "rint": torch.round}.get(name) or getattr(torch, name)
+    wanted = reference(x.double())
+    if name == "round":
+        wanted = torch.sign(x) * torch.floor(x.abs() + 0.5)
+    torch.testing.assert_close(y.double(), wanted.double(), rtol=3e-7, atol=0)
+
+
+def test_powers_and_signs_of_device_libraries() -> None:
+    from triton.language.extra import libdevice
+
+    @triton.jit
+    def apply(x, y, out, n: tl.constexpr):
+        i = tl.arange(0, n)
+        a, b = tl.load(x + i), tl.load(y + i)
+        tl.store(out + i, libdevice.pow(a, b))
+        tl.store(out + n + i, libdevice.copysign(a, b))
+        tl.store(out + 2 * n + i, tl.math.tanh(b))
+        tl.store(out + 3 * n + i, libdevice.isnan(a) + 2 * libdevice.isinf(b))
+
+    inf, nan = float("inf"), float("nan")
+    x = torch.tensor([2.0, -2.0, -2.0, -2.0, 0.0, -0.0, -1.0, nan])
+    y = torch.tensor([0.5, 3.0, 2.0, 0.5, -1.0, -3.0, inf, 0.0])
+    out = torch.empty(4, 8)
+    apply[(1,)](x, y, out, 8)
+    assert torch.allclose(out[0], torch.pow(x, y), equal_nan=True)
+    assert torch.equal(out[1].nan_to_num(), torch.copysign(x, y).nan_to_num())
+    assert torch.allclose(out[2], torch.tanh(y))
+    assert out[3].tolist() == [0, 0, 0, 0, 0, 0, 2, 1]

@@ -69,8 +69,7 @@ class Alias:
         if below in MODULES:
             return importlib.import_module(below)
         if not attribute.startswith("__"):
-            for source in self.sources:
-                module = importlib.import_module(source)
+            for module in self.modules():
                 private = attribute.startswith("_") and attribute in module.__dict__
                 if private or attribute in _public(module):
                     value = getattr(module, attribute)
@@ -81,9 +80,18 @@ class Alias:
             f"{nearest(attribute, self.names())}"
         )
 
+    def modules(self) -> Iterator[ModuleType]:
+        """The sources, those that this version of Tegula has."""
+        for source in self.sources:
+            try:
+                yield importlib.import_module(source)
+            except ModuleNotFoundError as error:
+                if error.name is None or not source.startswith(error.name):
+                    raise
+
     def names(self) -> list[str]:
         """Module `__dir__`."""
-        found = {n for source in self.sources for n in _public(importlib.import_module(source))}
+        found = {name for module in self.modules() for name in _public(module)}
         start = f"{self.name}."
         found |= {n[len(start) :] for n in MODULES if n.startswith(start)}
         return sorted(n for n in found if "." not in n)

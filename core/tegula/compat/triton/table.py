@@ -22,17 +22,17 @@ FOREIGN_OPTIONS: Final = frozenset(
 
 _HERE = "tegula.compat.triton."
 _LANGUAGE = (_HERE + "language", "tegula.language")
-_LIBDEVICE = (_HERE + "libdevice", "tegula.language.extra.libdevice")
+_LIBDEVICE = ("tegula.language.extra.libdevice", _HERE + "libdevice")
 
 MODULES: Final[dict[str, tuple[str, ...]]] = {
     "triton": (_HERE + "package",),
     "triton.language": _LANGUAGE,
     "triton.language.core": (_HERE + "core", *_LANGUAGE),
     "triton.language.standard": _LANGUAGE,
-    "triton.language.math": ("tegula.language.math", *_LANGUAGE),
+    "triton.language.math": ("tegula.language.math", *_LIBDEVICE, *_LANGUAGE),
     "triton.language.random": ("tegula.language.random", *_LANGUAGE),
     "triton.language.semantic": _LANGUAGE,
-    "triton.language.target_info": (_HERE + "target_info",),
+    "triton.language.target_info": (_HERE + "target_info", "tegula.language.target_info"),
     "triton.language.extra": (_HERE + "extra",),
     "triton.language.extra.libdevice": _LIBDEVICE,
     **{
