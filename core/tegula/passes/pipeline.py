@@ -24,6 +24,7 @@ PASSES: dict[str, str] = {
     "licm": "tegula.passes.licm:LoopInvariantCodeMotion",
     "unroll": "tegula.passes.unroll:Unroll",
     "expand-math": "tegula.codegen.math:ExpandMath",
+    "expand-collect": "tegula.codegen.collecting:ExpandCollect",
     "expand-float8": "tegula.codegen.float8:ExpandFloat8",
 }
 
