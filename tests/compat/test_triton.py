@@ -660,3 +660,37 @@ def test_powers_and_signs_of_device_libraries() -> None:
     assert torch.equal(out[1].nan_to_num(), torch.copysign(x, y).nan_to_num())
     assert torch.allclose(out[2], torch.tanh(y))
     assert out[3].tolist() == [0, 0, 0, 0, 0, 0, 2, 1]
+
+
+def test_bits_and_conversions_of_device_libraries() -> None:
+    from triton.language.extra import libdevice
+
+    @triton.jit
+    def count(x, out, n: tl.constexpr):
+        i = tl.arange(0, n)
+        a = tl.load(x + i)
+        tl.store(out + i, libdevice.popc(a))
+        tl.store(out + n + i, libdevice.clz(a))
+        tl.store(out + 2 * n + i, libdevice.ffs(a))
+
+    for dtype, bits in ((torch.int32, 32), (torch.int64, 64)):
+        values = [0, 1, -1, 40, -(1 << (bits - 1)), 12345, (1 << (bits - 1)) - 1, 6]
+        x, out = torch.tensor(values, dtype=dtype), torch.empty(3, 8, dtype=torch.int32)
+        count[(1,)](x, out, 8)
+        patterns = [v & ((1 << bits) - 1) for v in values]
+        assert out[0].tolist() == [p.bit_count() for p in patterns]
+        assert out[1].tolist() == [bits - p.bit_length() for p in patterns]
+        assert out[2].tolist() == [(p & -p).bit_length() for p in patterns]
+
+    @triton.jit
+    def convert(x, out, n: tl.constexpr):
+        i = tl.arange(0, n)
+        a = tl.load(x + i)
+        tl.store(out + i, libdevice.float2int_rd(a))
+        tl.store(out + n + i, libdevice.float2int_ru(a))
+        tl.store(out + 2 * n + i, libdevice.float2ll_rn(a))
+        tl.store(out + 3 * n + i, libdevice.float2int_rz(a))
+
+    x, out = torch.tensor([1.5, -1.5, 2.5, -0.2]), torch.empty(4, 4, dtype=torch.int64)
+    convert[(1,)](x, out, 4)
+    assert out.tolist() == [[1, -2, 2, -1], [2, -1, 3, 0], [2, -2, 2, 0], [1, -1, 2, 0]]

@@ -11,19 +11,27 @@ from typing import Any
 
 import tegula.language as tl
 from tegula.frontend.function import device_function
-from tegula.language import (
-    abs,
-    cos,
-    exp,
-    log,
-    log2,
-    sin,
-)
+from tegula.language import abs as abs
+from tegula.language import ceil as ceil
+from tegula.language import cos as cos
+from tegula.language import div_rn as div_rn
+from tegula.language import erf as erf
+from tegula.language import exp as exp
+from tegula.language import exp2 as exp2
+from tegula.language import floor as floor
+from tegula.language import fma as fma
+from tegula.language import log as log
+from tegula.language import log2 as log2
+from tegula.language import rsqrt as rsqrt
+from tegula.language import sin as sin
+from tegula.language import sqrt as sqrt
+from tegula.language import sqrt_rn as sqrt_rn
 from tegula.language.builtin import Builtin
 
 _LOG2_10 = tl.constexpr(math.log2(10))
 _LOG10_2 = tl.constexpr(math.log10(2))
 _INF = tl.constexpr(math.inf)
+_LOWEST = tl.constexpr(-math.inf)
 _NAN = tl.constexpr(math.nan)
 
 
@@ -53,7 +61,7 @@ def isnan(x):  # type: ignore[no-untyped-def]
 @device_function
 def isinf(x):  # type: ignore[no-untyped-def]
     """1 for both infinities, else 0."""
-    return (tl.abs(x) == _INF).to(tl.int32)
+    return (tl.abs(x) == _INF).to(tl.int32)  # type: ignore[attr-defined]
 
 
 @device_function
@@ -82,8 +90,7 @@ def signbit(x):  # type: ignore[no-untyped-def]
 def round(x):  # type: ignore[no-untyped-def]
     """The nearest whole number, halves away from zero."""
     whole = tl.floor(tl.abs(x))
-    up = tl.abs(x) - whole >= 0.5
-    return copysign(whole + up.to(x.dtype), x)
+    return copysign(tl.where(tl.abs(x) - whole >= 0.5, whole + 1, whole), x)
 
 
 @device_function
@@ -123,7 +130,7 @@ def log1p(x):  # type: ignore[no-untyped-def]
     sum = 1.0 + wide
     # What is lost in the sum comes back by the slope of the logarithm.
     result = tl.log(sum) + (wide - (sum - 1.0)) / sum
-    result = tl.where(sum == 1.0, wide, tl.where(sum == 0.0, -_INF, result))
+    result = tl.where(sum == 1.0, wide, tl.where(sum == 0.0, _LOWEST, result))
     return tl.where(wide == _INF, _INF, result).to(x.dtype)
 
 
@@ -206,7 +213,7 @@ def pow(x, y):  # type: ignore[no-untyped-def]
     odd = whole & (tl.floor(b * 0.5) * 2.0 != b)
     negative = (a < 0) | ((a == 0) & (1.0 / a < 0))
     value = tl.where(negative & odd, -size, size)
-    value = tl.where((a < 0) & (a > -_INF) & (whole == 0) & (tl.abs(b) < _INF), _NAN, value)
+    value = tl.where((a < 0) & (a > _LOWEST) & (whole == 0) & (tl.abs(b) < _INF), _NAN, value)
     return tl.where((b == 0) | (a == 1.0) | ((a == -1.0) & (tl.abs(b) == _INF)), 1.0, value).to(
         x.dtype
     )
@@ -217,6 +224,48 @@ def fast_dividef(x, y):  # type: ignore[no-untyped-def]
     """x / y."""
     return x / y
 
+
+@device_function
+def popc(x):  # type: ignore[no-untyped-def]
+    """How many bits are set."""
+    bits = x.to(tl.uint64, bitcast=True) if x.dtype.primitive_bitwidth == 64 else x.to(tl.uint32)
+    wide = bits.to(tl.uint64)
+    wide = wide - ((wide >> 1) & 0x5555555555555555)
+    wide = (wide & 0x3333333333333333) + ((wide >> 2) & 0x3333333333333333)
+    wide = (wide + (wide >> 4)) & 0x0F0F0F0F0F0F0F0F
+    return ((wide * 0x0101010101010101) >> 56).to(tl.int32)
+
+
+@device_function
+def clz(x):  # type: ignore[no-untyped-def]
+    """How many bits above the highest one that is set."""
+    width = 64 if x.dtype.primitive_bitwidth == 64 else 32
+    wide = x.to(tl.uint64, bitcast=True) if width == 64 else x.to(tl.uint32).to(tl.uint64)
+    for shift in tl.static_range(6):
+        wide = wide | (wide >> (1 << shift))
+    return width - popc(wide)
+
+
+@device_function
+def ffs(x):  # type: ignore[no-untyped-def]
+    """Number of the lowest bit that is set, counted from 1; 0 for 0."""
+    return tl.where(x == 0, 0, popc((x & -x) - 1) + 1)
+
+
+def _conversion(rounded: Any, to: Any) -> Any:
+    @device_function
+    def convert(x):  # type: ignore[no-untyped-def]
+        return rounded(x).to(to)
+
+    return convert
+
+
+for _source in ("float", "double"):
+    for _target, _dtype in (
+        ("int", tl.int32), ("uint", tl.uint32), ("ll", tl.int64), ("ull", tl.uint64),
+    ):  # fmt: skip
+        for _mode, _rounded in (("rn", rint), ("rz", trunc), ("rd", floor), ("ru", ceil)):
+            globals()[f"{_source}2{_target}_{_mode}"] = _conversion(_rounded, _dtype)
 
 fast_expf, fast_logf, fast_log2f, fast_sinf, fast_cosf = exp, log, log2, sin, cos
 fast_log10f, fast_exp10f, fast_tanf, fast_tanhf, fast_powf = log10, exp10, tan, tanh, pow
