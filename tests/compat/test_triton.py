@@ -694,3 +694,23 @@ def test_bits_and_conversions_of_device_libraries() -> None:
     x, out = torch.tensor([1.5, -1.5, 2.5, -0.2]), torch.empty(4, 4, dtype=torch.int64)
     convert[(1,)](x, out, 4)
     assert out.tolist() == [[1, -2, 2, -1], [2, -1, 3, 0], [2, -2, 2, 0], [1, -1, 2, 0]]
+
+
+@triton.jit
+def choose(x, larger: tl.constexpr):
+    if larger:
+        x = x + 1
+    return x
+
+
+def test_functions_may_get_runtime_values_for_constants() -> None:
+    @triton.jit
+    def loop(y):
+        total = 0.0
+        for i in range(4):
+            total = choose(total, i > 1)
+        tl.store(y, total)
+
+    y = torch.zeros(1)
+    loop[(1,)](y)
+    assert y.item() == 2

@@ -40,6 +40,7 @@ from tegula.language.values import (
     tensor_descriptor,
 )
 
+from . import rules
 from .diagnostics import LanguageError, Unsupported
 from .expressions import Expressions
 from .function import EMPTY, DeviceFunction, unwrap
@@ -253,7 +254,7 @@ def bind_arguments(
             raise LanguageError(f"`{name}` needs a value for its parameter `{p.name}`")
         if p.is_constexpr:
             bound[p.name] = as_constant(bound[p.name])
-        if p.is_constexpr and has_runtime(bound[p.name]):
+        if p.is_constexpr and has_runtime(bound[p.name]) and not rules.lax_constants:
             raise LanguageError(
                 f"parameter `{p.name}` of `{name}` must be known at compile time, not "
                 f"{describe(bound[p.name])}",

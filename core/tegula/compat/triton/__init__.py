@@ -43,10 +43,12 @@ def install() -> None:
     from tegula import errors
     from tegula.compat.triton import environment, listeners
     from tegula.compat.triton.errors import restate
+    from tegula.frontend import rules
     from tegula.language import dtypes
     from tegula.runtime import variants
 
     errors.restate = restate
+    rules.lax_constants = True
     environment.adopt(os.environ)
     variants.foreign_options |= FOREIGN_OPTIONS
     dtypes.home = "triton.language"
@@ -59,10 +61,12 @@ def uninstall() -> None:
         return
     from tegula import errors
     from tegula.compat.triton import listeners
+    from tegula.frontend import rules
     from tegula.language import dtypes
     from tegula.runtime import variants
 
     errors.restate = errors.unchanged
+    rules.lax_constants = False
     sys.meta_path.remove(_finder)
     variants.foreign_options -= FOREIGN_OPTIONS
     dtypes.home = "tegula.language"
