@@ -21,7 +21,7 @@ from tegula.language.values import as_constant, tensor
 
 from .calls import Calls, has_runtime
 from .diagnostics import LanguageError, Unsupported
-from .jumps import RESULT
+from .jumps import RESULT, is_taken_test
 from .state import UNSET, Poison, Returned
 from .structure import (
     Mismatch,
@@ -44,6 +44,9 @@ class Branches(Calls):
 
     def visit_if(self, node: ast.If, todo: list[Any]) -> Returned | None:
         self.locate(node)
+        if is_taken_test(node) and self.env.get(RESULT, UNSET) is UNSET:
+            todo.extend(reversed(node.orelse))  # no path that is compiled reaches the return
+            return None
         cond = as_constant(self.visit(node.test))
         if not isinstance(cond, tensor):
             todo.extend(reversed(node.body if cond else node.orelse))

@@ -44,6 +44,11 @@ def is_remembered(node: ast.Assign) -> bool:
     return getattr(node, "remembered", False)
 
 
+def is_taken_test(node: ast.If) -> bool:
+    """True for the question whether a loop was left by a `return`."""
+    return isinstance(node.test, ast.Name) and node.test.id == TAKEN
+
+
 class _Rewriter:
     def __init__(self) -> None:
         self.count = 0
