@@ -351,6 +351,8 @@ make:
 made:
   %i.next = add i32 %i, 1
   store atomic i32 %i.next, ptr %started.p seq_cst, align 4
+  %kept_off.p = getelementptr i8, ptr @state, i64 <state.kept_off>
+  store i32 -1, ptr %kept_off.p
   br label %next
 done:
   ret void
@@ -387,6 +389,7 @@ define i32 @pool_init(i32 %threads, ptr %on_print) {
   store i32 %threads, ptr %threads.p
   %on_print.p = getelementptr i8, ptr @state, i64 <state.on_print>
   store ptr %on_print, ptr %on_print.p
+  call void @learn_processors()
   call void @pool_forked()
   %key.p = getelementptr i8, ptr @state, i64 <state.key>
   %rc = call i32 @pthread_key_create(ptr %key.p, ptr @free)
@@ -515,6 +518,7 @@ refuse:
   ret i1 false
 begin:
   call void @start_workers()
+  call void @keep_apart()
   %job.p = getelementptr i8, ptr @state, i64 <state.job>
   store ptr %job, ptr %job.p
   %open.p = getelementptr i8, ptr @state, i64 <state.open>

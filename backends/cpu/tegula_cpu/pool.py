@@ -11,6 +11,7 @@ import ctypes
 import hashlib
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -50,6 +51,7 @@ class Pool:
             set_mask=int(signal.SIG_SETMASK),
             sigbus=int(signal.SIGBUS),
             clock=int(time.CLOCK_MONOTONIC),
+            apart=sys.platform == "linux",
         )
         names = ("tegula_cpu_launch", "tegula_cpu_print", "tegula_cpu_assert_fail",
                  "pool_init", "pool_forked", "pool_resize", "pool_last_arena", "state")  # fmt: skip

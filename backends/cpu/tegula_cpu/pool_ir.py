@@ -27,7 +27,7 @@ _RECORDS: dict[str, dict[str, int]] = {
     "state": {
         "epoch": 0, "open": 4, "job": 8, "running": 64, "busy": 128, "sleepers": 192,
         "stop": 196, "started": 200, "threads": 204, "key": 208, "on_print": 216, "ids": 224,
-        "mutex": 256, "condition": 384, "size": 512,
+        "kept_off": 232, "cpus": 236, "mutex": 256, "condition": 384, "size": 512,
     },
 }  # fmt: skip
 
@@ -55,12 +55,16 @@ class PoolTuning:
     """SIGBUS."""
     clock: int = 1
     """CLOCK_MONOTONIC."""
+    apart: bool = False
+    """The system is Linux: workers keep off the launcher's processor (`apart.ll`)."""
 
 
 def pool_text(family: str, tuning: PoolTuning) -> str:
     """The pool for a processor family (``x86-64``, ``aarch64``, or any other)."""
     pause, pause_declare, control, control_declare = _FAMILY.get(family, ("", "", "", ""))
     text = Path(__file__).with_name("pool.ll").read_text(encoding="utf-8")
+    apart = Path(__file__).with_name("apart.ll").read_text(encoding="utf-8")
+    text += apart if tuning.apart else _NOT_APART
     for name, value in {
         "PAUSE": pause, "PAUSE_DECLARE": pause_declare, "FP_CONTROL": control,
         "FP_DECLARE": control_declare, "SPINS": tuning.spins, "AWAKE": f"{tuning.awake_ns:e}",
@@ -70,6 +74,15 @@ def pool_text(family: str, tuning: PoolTuning) -> str:
         text = text.replace(f"${name}$", str(value))
     return re.sub(r"<(\w+)\.(\w+)>", lambda m: str(offset(m[1], m[2])), text)
 
+
+_NOT_APART = """
+define internal void @learn_processors() {
+  ret void
+}
+define internal void @keep_apart() {
+  ret void
+}
+"""
 
 _FAMILY = {
     "x86-64": (
