@@ -97,6 +97,50 @@ def uses_dict_comprehension(out, n):
     d = {i: i for i in (1, 2)}  # !
 
 
+@rejects("set comprehensions cannot be used", "list comprehension", U)
+def uses_set_comprehension(out, n):
+    d = {i for i in (1, 2)}  # !
+
+
+@rejects("`import` cannot be used", "top of the file", U)
+def uses_from_import(out, n):
+    from os import path  # !
+
+    y = path
+
+
+@rejects("`yield from` cannot be used", "tuple", U)
+def uses_yield_from(out, n):
+    yield from n  # !
+
+
+@rejects("`async def` cannot be used", "top of the file", U)
+def uses_async_def(out, n):
+    async def inner():  # !
+        pass
+
+
+@rejects("only compared with == and !=", "compare their elements")
+def tuple_order(out, n):
+    y = (n, 1) < (n, 2)  # !
+
+
+@rejects("too many values to unpack (expected 2, got 3)", "*rest")
+def too_many_values(out, n):
+    a, b = (n, 1, 2)  # !
+
+
+@rejects("not enough values to unpack (expected 2, got 1)", "as many variables")
+def too_few_values(out, n):
+    a, b, *c = (n,)  # !
+
+
+@rejects("has no attribute `append`", "")
+def list_method(out, n):
+    x = [n, n]
+    x.append(1)  # !
+
+
 @rejects("`global` cannot be used", "argument", U)
 def uses_global(out, n):
     global PLAIN  # !
