@@ -434,6 +434,10 @@ class Nest:
             e = elem_of(v.type)
             assert isinstance(e, DType)
             ok = w.icmp("slt" if e.is_signed else "ult", last, d.val)
+            # The index itself must not wrap around its type on the way either.
+            end = w.add(x.base, w.const((self.extent - 1) * x.m, x.base.ty))
+            rises = w.icmp("sge" if e.is_signed else "uge", end, x.base)
+            ok = w.pure("i1", "and i1 {}, {}", ok, rises)
             if e.is_signed:
                 positive = w.icmp("sge", x.base, w.const(0, x.base.ty))
                 ok = w.pure("i1", "and i1 {}, {}", ok, positive)
