@@ -48,9 +48,11 @@ class PoolTuning:
     asleep_ns: float = 20000.0
     """Least work for which sleeping workers are woken."""
     chunk_ns: float = 30000.0
-    """Work in one chunk, unless that leaves fewer than four chunks a thread. Long enough for a thread
-    to read many neighbouring rows in order: with 4 microseconds, rows of 4 KiB that come from memory
-    took a fifth longer."""
+    """Work in one chunk, unless that leaves fewer than four chunks a thread.
+
+    Long enough for a thread to read many neighbouring rows in order: with 4 microseconds, rows of
+    4 KiB that come from memory took a fifth longer.
+    """
     set_mask: int = 2
     """SIG_SETMASK."""
     sigbus: int = 7
