@@ -47,10 +47,20 @@ def stored(s: Semantic, value: Any, pointer: tensor, elem: DType, what: str) -> 
 def writable(pointer: tensor, what: str) -> None:
     """Refuse pointers that are declared constant."""
     if isinstance(pointer.ir_elem, Pointer) and pointer.ir_elem.const:
+        name = _parameter(pointer)
+        whose = f": `{name}` is read-only" if name else ""
         raise LanguageError(
-            f"{what}: Cannot store to a constant pointer",
-            "remove the annotation tl.const, or pass a writable array",
+            f"{what}: Cannot store to a constant pointer{whose}",
+            "pass a writable array, or remove the annotation tl.const",
         )
+
+
+def _parameter(pointer: tensor) -> str | None:
+    """The parameter that a pointer was computed from, if that is plain."""
+    value = pointer.handle
+    while value.owner is not None and value.owner.operands:
+        value = value.owner.operands[0]
+    return value.name
 
 
 def _no_window(what: str, boundary_check: Any, padding_option: Any) -> None:
