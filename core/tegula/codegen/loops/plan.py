@@ -15,7 +15,7 @@ from tegula.codegen.loops.demands import Demands, captured
 from tegula.codegen.loops.exprs import is_elementwise, is_tile
 from tegula.codegen.loops.timeline import START, AliasPair, Effect, Item, Slot
 from tegula.ir.core import Op, Value
-from tegula.ir.patterns import constant_value
+from tegula.ir.patterns import combine_kind, constant_value
 from tegula.ir.types import shape_of
 
 __all__ = ["AliasPair", "BlockPlan", "Item", "Slot", "captured"]
@@ -137,8 +137,11 @@ class BlockPlan(Demands):
             return
         space = shape_of(op.operands[0].type)
         item = Item("reduce", self.order[op], op, needs=op.operands)
+        # A combine without a neutral element begins with the first vector, which has to be a whole
+        # one where there are several: in a nest that runs backwards it need not be.
+        forward = (op.attrs["axis"], False) if combine_kind(op.regions[0]) is None else None
         slot = self._join(item, space, self.earliest(op.operands), self._preferred(op.operands),
-                          scalar=not is_elementwise(op.regions[0]))
+                          scalar=not is_elementwise(op.regions[0]), reverse=forward)
         assert slot is not None
         for r in op.results:
             self.ready[r] = slot.t + 1
