@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tegula.codegen.loops.buffers import Buffer
+from tegula.codegen.loops.demands import captured
 from tegula.codegen.loops.exprs import is_tile
 from tegula.codegen.loops.lanes import reg_type, signed
 from tegula.codegen.loops.plan import Slot
@@ -58,9 +59,10 @@ class Control:
                 k.copy(v, out[i])
         return out
 
-    @staticmethod
-    def _captures(op: Op, v: Value) -> bool:
-        return any(v in inner.operands for r in op.regions for inner in r.walk())
+    def _captures(self, op: Op, v: Value) -> bool:
+        """Whether a region of `op` reads `v`, also through values that are computed in place."""
+        leaves = self.k.exprs.leaves
+        return any(v is c or (is_tile(c) and v in leaves(c)) for c in captured(op))
 
     def _adopt(self, frame: Frame, v: Value, buffer: Buffer) -> None:
         """Make a loop's buffer the home of its result."""
