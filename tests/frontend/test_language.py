@@ -623,7 +623,8 @@ def test_constant_pointers():
     from tegula import ir
     from tegula.frontend import compile_function
 
-    with pytest.raises(CompilationError, match=r"constant pointer: `x` is read-only(?s:.*)tl\.const"):
+    message = r"constant pointer: `x` is read-only(?s:.*)tl\.const"
+    with pytest.raises(CompilationError, match=message):
         compile_function(
             const_pointer, {"out": ir.Pointer(ir.f32), "x": ir.Pointer(ir.f32, const=True)}, {}
         )
