@@ -45,6 +45,9 @@ class Frame:
     sinks: dict[Value, Buffer] = field(default_factory=dict)
     late: set[int] = field(default_factory=set)
     """Ids of buffers that may be written only after everything else at the same element."""
+    reused: set[Slot] = field(default_factory=set)
+    """Nests with such a buffer. A nest has one at most: a second one's value might be computed from
+    what the first has overwritten."""
     owned: dict[Value, Buffer] = field(default_factory=dict)
     """Buffers that are given back after the last use."""
 
@@ -345,7 +348,7 @@ class KernelEmitter:
     def _reuse(self, frame: Frame, v: Value, slot: Slot) -> bool:
         """Let a kept value overwrite one that is read for the last time at the same element."""
         plan = frame.plan
-        if v in frame.sinks or v in plan.layout:
+        if v in frame.sinks or v in plan.layout or slot in frame.reused:
             return False
         for u, buffer in frame.owned.items():
             if (buffer.shape == shape_of(v.type) and buffer.elem is elem_of(v.type)
@@ -355,6 +358,7 @@ class KernelEmitter:
                     and plan._slot_of.get(u) is not slot):
                 del frame.owned[u]
                 frame.late.add(id(buffer))
+                frame.reused.add(slot)
                 self.own(frame, v, buffer)
                 return True
         return False
