@@ -37,7 +37,7 @@ def references(function: DeviceFunction) -> tuple[Path, ...]:
 def _references(function: DeviceFunction) -> Iterator[Path]:
     local = set(function.fn.__code__.co_varnames)
     seen: set[Path] = set()
-    for node in ast.walk(function.source.tree):
+    for node in _names_and_attributes(function.source.tree):
         path: list[str] = []
         inner: Any = node
         while isinstance(inner, ast.Attribute):
@@ -48,6 +48,24 @@ def _references(function: DeviceFunction) -> Iterator[Path]:
             if whole not in seen:
                 seen.add(whole)
                 yield whole
+
+
+def _names_and_attributes(tree: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of these two kinds; `ast.walk` takes three times as long, at every first launch."""
+    todo: list[Any] = [tree]
+    while todo:
+        node = todo.pop()
+        kind = type(node)
+        if kind is ast.Name:
+            yield node
+            continue
+        if kind is ast.Attribute:
+            yield node
+        for child in node.__dict__.values():
+            if type(child) is list:
+                todo.extend(c for c in child if isinstance(c, ast.AST))
+            elif isinstance(child, ast.AST):
+                todo.append(child)
 
 
 def resolve(captured: Any, path: Path) -> Any:
