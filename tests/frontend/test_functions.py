@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from kernel_runner import build, call, jit
 
+import tegula
 import tegula.language as tl
+from tegula.errors import CompilationError
 from tegula.frontend import DeviceFunction
 
 pytestmark = pytest.mark.usefixtures("on_each_backend")
@@ -135,3 +137,27 @@ def constant_method(out, n):
 
 def test_constant_methods_of_aggregates_with_runtime_fields():
     assert call(constant_method, 2, dtype=np.int32) == 50
+
+
+@jit
+def host_sizes(out, N: tl.constexpr, BLOCK: tl.constexpr):
+    parts = 0
+    for _ in range(tegula.cdiv(N, BLOCK)):
+        parts += 1
+    tl.store(out, parts)
+    tl.store(out + 1, tl.sum(tl.arange(0, tegula.next_power_of_2(N))))
+
+
+@jit
+def host_size_of_runtime(out, n):
+    tl.store(out, tegula.cdiv(n, 4))
+
+
+def test_sizes_for_launching_are_known_at_compile_time_too():
+    out = call(host_sizes, 13, 4, shape=2, dtype=np.int32)
+    np.testing.assert_array_equal(out, [4, 15 * 16 // 2])
+
+
+def test_host_function_of_runtime_values_names_its_namesake():
+    with pytest.raises(CompilationError, match=r"cdiv.*runs at compile time(.|\n)*use tl\.cdiv"):
+        call(host_size_of_runtime, 9, dtype=np.int32)

@@ -143,11 +143,7 @@ class Calls(Expressions):
         named = {n: as_constant(v) for n, v in named.items()}
         for value in (*args, *named.values()):
             if has_runtime(value):
-                remedy = (
-                    f"use tl.{name}"
-                    if getattr(function, "__module__", "") == "math"
-                    else "pass constants only"
-                )
+                remedy = f"use tl.{name}" if in_language(function) else "pass constants only"
                 raise LanguageError(
                     f"`{name}` runs at compile time and cannot take {describe(value)}", remedy
                 )
@@ -278,6 +274,14 @@ def parameters_of(function: DeviceFunction) -> Any:
 
         found = function.__dict__["_frontend_params"] = parameters(function.fn)
     return found
+
+
+def in_language(function: Any) -> bool:
+    """Whether a function of the host's has a namesake that takes runtime values."""
+    from tegula import language
+
+    hosts = getattr(function, "__module__", "") in ("math", "tegula.integers")
+    return hosts and hasattr(language, function.__name__)
 
 
 def has_runtime(value: Any) -> bool:
