@@ -25,6 +25,8 @@ from tegula.plugin import (
 )
 
 TARGET = Target("recording", "native")
+FAR_TYPE = 10
+"""A DLPack device type that it claims besides host memory."""
 
 TEXT = """
 define i32 @record(ptr %h, ptr %s, i64 %n, i32 %x, i32 %y, i32 %z, ptr %stream) {
@@ -40,7 +42,9 @@ define i32 @record(ptr %h, ptr %s, i64 %n, i32 %x, i32 %y, i32 %z, ptr %stream) 
   store i32 %y, ptr %y.p
   %z.p = getelementptr i32, ptr %h, i64 6
   store i32 %z, ptr %z.p
-  %slots = getelementptr i64, ptr %h, i64 5
+  %stream.p = getelementptr i64, ptr %h, i64 5
+  store ptr %stream, ptr %stream.p
+  %slots = getelementptr i64, ptr %h, i64 6
   %bytes = mul i64 %n, 8
   call void @llvm.memcpy.p0.p0.i64(ptr %slots, ptr %s, i64 %bytes, i1 false)
   %rc.p = getelementptr i64, ptr %h, i64 4
@@ -76,6 +80,7 @@ class Record(ctypes.Structure):
         ("grid", ctypes.c_int32 * 3),
         ("pad", ctypes.c_int32),
         ("result", ctypes.c_int64),
+        ("stream", ctypes.c_int64),
         ("slots", ctypes.c_int64 * 200),
     )
 
@@ -91,7 +96,7 @@ def tegula_backends() -> list[BackendSpec]:
             driver=f"{__name__}:RecordingDriver",
             kind="cpu",
             priority=-200,
-            dlpack=(1,),
+            dlpack=(1, FAR_TYPE),
         )
     ]
 
@@ -170,6 +175,12 @@ class RecordingDevice(Device):
         return RecordingKernel(artifact)
 
     def synchronize(self, stream: int = 0) -> None: ...
+
+    def stream_of(self, tensor: Any) -> int:
+        return int(getattr(tensor, "stream", 0))
+
+    def stream_function(self, tensor: Any) -> int | None:
+        return getattr(tensor, "stream_function", None)
 
 
 class RecordingDriver(Driver):

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 import pytest
+from runtime.recording_backend import FAR_TYPE
 
 import tegula
 import tegula.language as tl
@@ -492,3 +493,65 @@ def test_many_variants_stay_right() -> None:
     for n, compiled in seen.items():
         assert two[(1,)](x, (n,) if n % 2 else n, num_stages=n) is compiled
         assert compiled.kernel.slots == [x.ctypes.data, n]
+
+
+class FarTensor:
+    """Lives on a device, and works on a stream that its library would name."""
+
+    def __init__(self, stream: int, function: int | None) -> None:
+        self.dtype = np.dtype(np.float32)
+        self.stream = stream
+        self.stream_function = function
+
+    def data_ptr(self) -> int:
+        return 1 << 40
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return FAR_TYPE, 0
+
+
+@pytest.fixture
+def stream_function() -> Any:
+    """A native function that gives stream 0x5000 + index, and what it was asked."""
+    asked: list[tuple[int, int]] = []
+
+    def current(kind: int, index: int, out: int) -> int:
+        asked.append((kind, index))
+        ctypes.c_void_p.from_address(out).value = 0x5000 + index
+        return 0
+
+    function = ctypes.PYFUNCTYPE(
+        ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p
+    )(current)
+    function.asked = asked
+    return function
+
+
+def test_stream_comes_from_the_function_that_the_device_names(
+    slow: Any, stream_function: Any
+) -> None:
+    address = ctypes.cast(stream_function, ctypes.c_void_p).value
+    counting = slow(one)
+    tensor = FarTensor(0x4000, address)
+    compiled = one[(1,)](tensor)
+    assert compiled.kernel.record.stream == 0x4000  # asked of Python the first time
+    one[(1,)](tensor)
+    assert counting.count == 1
+    assert compiled.kernel.record.stream == 0x5000
+    assert stream_function.asked == [(FAR_TYPE, 0)]
+
+
+def test_without_a_native_way_to_the_stream_launches_stay_in_python(slow: Any) -> None:
+    counting = slow(one)
+    for stream in (0x4000, 0x6000):
+        compiled = one[(1,)](FarTensor(stream, None))
+        assert compiled.kernel.record.stream == stream
+    assert counting.count == 2
+
+
+def test_a_device_whose_stream_is_always_0_needs_no_function(slow: Any) -> None:
+    counting = slow(one)
+    tensor = FarTensor(0, 0)
+    one[(1,)](tensor)
+    compiled = one[(1,)](tensor)
+    assert counting.count == 1 and compiled.kernel.record.stream == 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tegula.plugin.records import (
@@ -67,6 +68,8 @@ class Kernel:
 
     launch_address: int | None = None
     handle: int = 0
+    facts: Mapping[str, int] = MappingProxyType({})
+    """What loading told beyond the artifact's metadata, as `registers` or `max_threads`."""
 
     def launch(
         self,
@@ -113,6 +116,16 @@ class Device(ABC):
     def stream_of(self, tensor: Any) -> int:
         """The stream on which the library that made `tensor` works right now."""
         return 0
+
+    def stream_function(self, tensor: Any) -> int | None:
+        """Address of a native `int f(int type, int index, void **stream)` that gives `stream_of`
+        for tensors like this one, by their DLPack device; it is entered with the GIL held and
+        returns other than 0 with an exception set.
+
+        0: the stream is always 0. None: only `stream_of` can tell, so launches with such tensors
+        go through Python. Not asked for tensors whose library hands out its stream natively.
+        """
+        return 0 if type(self).stream_of is Device.stream_of else None
 
     def mark(self, stream: int = 0) -> Any:
         """A point in time on the stream, for `elapsed`."""

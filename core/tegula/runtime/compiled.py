@@ -109,17 +109,22 @@ class CompiledKernel:
     @property
     def n_regs(self) -> int:
         """Registers per thread; 0 where a device has no such notion."""
-        return int(self.artifact.metadata.get("registers", 0))
+        return self._fact("registers", 0)
 
     @property
     def n_spills(self) -> int:
         """Registers that are kept in memory; 0 where a device has no such notion."""
-        return int(self.artifact.metadata.get("spills", 0))
+        return self._fact("spills", 0)
 
     @property
     def n_max_threads(self) -> int:
         """Threads that may run one program; 1 where a program is one thread's."""
-        return int(self.artifact.metadata.get("max_threads", 1))
+        return self._fact("max_threads", 1)
+
+    def _fact(self, name: str, otherwise: int) -> int:
+        """What the device knows about the loaded code, or what the compiler knew."""
+        known = {} if self._kernel is None else self._kernel.facts
+        return int(known.get(name, self.artifact.metadata.get(name, otherwise)))
 
     def _init_handles(self) -> None:
         """Load the kernel now; programs call this before they look at `n_regs`."""

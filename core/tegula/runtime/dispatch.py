@@ -98,40 +98,12 @@ def check_numpy_layout() -> bool:
 
 def _load() -> _Native:
     """Compile the dispatcher, or load its object code from the disk cache, and link it."""
-    import hashlib
-
-    import llvmlite.binding as llvm
-    from llvmlite import __version__ as llvmlite_version
-
-    from tegula.runtime import cache
+    from tegula.runtime import native
     from tegula.runtime.dispatch_code import ENTRY_POINT, PYTHON_FUNCTIONS, dispatcher_text
 
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    text = dispatcher_text()
-    triple = llvm.get_process_triple()
-    machine = llvm.Target.from_triple(triple).create_target_machine(
-        opt=2, reloc="pic", codemodel="small"
-    )
-    key = hashlib.sha256(f"dispatcher|{triple}|{llvmlite_version}|{text}".encode()).hexdigest()
-    code = cache.load(key)
-    if code is None:
-        code = _compile(llvm, machine, text)
-        cache.store(key, code)
-    jit = llvm.create_lljit_compiler(machine)
-    builder = llvm.JITLibraryBuilder().add_object_img(code).export_symbol(ENTRY_POINT)
-    for name in PYTHON_FUNCTIONS:
-        function = getattr(ctypes.pythonapi, name)
-        builder.import_symbol(name, ctypes.cast(function, ctypes.c_void_p).value)
-    library = builder.link(jit, ENTRY_POINT)
-    return _Native(library[ENTRY_POINT], (jit, library))
-
-
-def _compile(llvm: Any, machine: Any, text: str) -> bytes:
-    """Object code. The text has nothing that passes over the IR would make faster (measured)."""
-    module = llvm.parse_assembly(text)
-    module.verify()
-    return bytes(machine.emit_object(module))
+    functions = native.python_functions(PYTHON_FUNCTIONS)
+    library = native.load("dispatcher", dispatcher_text(), (ENTRY_POINT,), functions)
+    return _Native(library[ENTRY_POINT], library)
 
 
 def native() -> _Native | None:

@@ -207,18 +207,18 @@ class JITFunction(DeviceFunction, KernelInterface):
 
         table, specialized = self._own_table(), prepared.specialized
         entries = [*specialized.entries, *prepared.guards]
-        if not specialized.native or len(entries) > MAX_ENTRIES:
+        stream = prepared.stream()
+        if not specialized.native or len(entries) > MAX_ENTRIES or stream is None:
             return
         for compiled, checked in prepared.bindable:
             if compiled.kernel.launch_address is None:
                 return
             pairs = self._pairs(specialized, checked)
-            exchange, device = prepared.stream
             table.add(
                 Variant(
                     nargs, kwnames or None, entries, len(specialized.values), pairs, compiled,
                     compiled.kernel.launch_address, compiled.kernel.handle,
-                    OVERRIDES.get(), dispatch.generation(), exchange, device,
+                    OVERRIDES.get(), dispatch.generation(), *stream,
                     conservative=compiled is not prepared.bindable[0][0],
                 )
             )  # fmt: skip

@@ -43,8 +43,20 @@ class Prepared:
     """Variants for these arguments with the alias checks each needs; the checked one first."""
     guards: list[Entry]
     """Checks that captured globals have not changed."""
-    stream: tuple[int, int]
-    """Native function that gives the current stream, and the device it is asked for."""
+
+    def stream(self) -> tuple[int, int] | None:
+        """Native function that gives the current stream (0: it is always 0), and the device it is
+        asked for; None where only Python can tell.
+        """
+        for array in self.specialized.arrays:
+            device = array.device
+            if device is None or device[0] == dlpack.HOST:
+                continue
+            if array.exchange is not None:
+                return array.exchange.stream_of, dlpack.packed_device(device)
+            function = self.compiled.selection.open().stream_function(array.value)
+            return None if function is None else (function, dlpack.packed_device(device))
+        return 0, 0
 
 
 class Variants:
@@ -153,7 +165,7 @@ class Variants:
             careful = _context_of(selection.backend, context.target, _frozen(options))
             compiled = self._get(selection, careful, specialized, bound)
             bindable.append((compiled, []))
-        return Prepared(compiled, specialized, bindable, self._guards, _stream(specialized))
+        return Prepared(compiled, specialized, bindable, self._guards)
 
     def _display_name(self, specialized: Specialized) -> str:
         """What the variant is called in reports: the kernel's name, or what `repr=` says."""
@@ -307,14 +319,6 @@ def _cached_context(
 
 def _given_of(context: CompileContext) -> dict[str, Any]:
     return dict(context.options.to_json())
-
-
-def _stream(specialized: Specialized) -> tuple[int, int]:
-    for array in specialized.arrays:
-        device = array.device
-        if array.exchange is not None and device is not None and device[0] != dlpack.HOST:
-            return array.exchange.stream_of, dlpack.packed_device(device)
-    return 0, 0
 
 
 def _overlap(specialized: Specialized, pairs: Pairs) -> bool:

@@ -1,0 +1,87 @@
+"""Native code of our own for the host: LLVM IR text, compiled once per machine and linked into the
+process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+OPT_LEVEL = 2
+
+_lock = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Library:
+    """Linked code. It stays loaded as long as this object lives."""
+
+    addresses: Mapping[str, int]
+    keep: Any = field(repr=False, default=None)
+
+    def __getitem__(self, name: str) -> int:
+        return self.addresses[name]
+
+
+@cache
+def _machine() -> Any:
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
+        opt=OPT_LEVEL, reloc="pic", codemodel="small"
+    )
+
+
+def object_code(name: str, text: str) -> bytes:
+    """Object code of the text, from the disk cache where it is there.
+
+    No passes run over the IR: texts of this kind have nothing that they would make faster.
+    """
+    import llvmlite
+    import llvmlite.binding as llvm
+
+    from tegula.runtime import cache as disk
+
+    machine = _machine()
+    parts = (name, llvm.get_process_triple(), llvmlite.__version__, text)
+    key = hashlib.sha256("|".join(parts).encode()).hexdigest()
+    code = disk.load(key)
+    if code is None:
+        module = llvm.parse_assembly(text)
+        module.verify()
+        code = bytes(machine.emit_object(module))
+        disk.store(key, code)
+    return code
+
+
+def load(name: str, text: str, exports: Iterable[str], imports: Mapping[str, int]) -> Library:
+    """Link the text under a name; `imports` are the addresses of what it declares."""
+    import llvmlite.binding as llvm
+
+    with _lock:
+        code = object_code(name, text)
+        jit = llvm.create_lljit_compiler(_machine())
+        builder = llvm.JITLibraryBuilder().add_object_img(code)
+        for symbol in (names := tuple(exports)):
+            builder.export_symbol(symbol)
+        for symbol, address in imports.items():
+            builder.import_symbol(symbol, address)
+        library = builder.link(jit, name)
+    return Library({symbol: library[symbol] for symbol in names}, (jit, library))
+
+
+def python_functions(names: Iterable[str]) -> dict[str, int]:
+    """Addresses of functions of CPython's C interface."""
+    found = {}
+    for name in names:
+        address = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
+        assert address is not None
+        found[name] = address
+    return found
