@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from tegula.integers import next_power_of_2 as next_power_of_2
     from tegula.language.aggregates import aggregate as aggregate
     from tegula.language.builtin import constexpr_function as constexpr_function
+    from tegula.language.builtin import must_use_result as must_use_result
     from tegula.plugin.select import select_device as select_device
     from tegula.plugin.select import use_device as use_device
     from tegula.runtime.arrays import DeviceArray as DeviceArray
@@ -46,6 +47,7 @@ _LAZY = {
     "empty": "tegula.runtime.arrays",
     "heuristics": "tegula.runtime.heuristics",
     "jit": "tegula.runtime.jit",
+    "must_use_result": "tegula.language.builtin",
     "next_power_of_2": "tegula.integers",
     "select_device": "tegula.plugin.select",
     "use_device": "tegula.plugin.select",

@@ -169,6 +169,53 @@ class UnsupportedLanguageConstruct(CompilationError):
     """A kernel uses a part of Python that the kernel language does not have."""
 
 
+CONSTRUCTS = {
+    "AsyncFunction": "`async def` in a kernel.",
+    "AttributeAssignment": "An assignment to an attribute.",
+    "Class": "A class defined in a kernel.",
+    "Complex": "A complex number in a kernel.",
+    "ContextManager": "`with` on something that is no context manager.",
+    "ContextJump": "A `return`, `break` or `continue` that leaves a `with`.",
+    "Delete": "`del` in a kernel.",
+    "DictionaryComprehension": "A dictionary comprehension in a kernel.",
+    "DoubleStar": "`**` in a call.",
+    "EndlessLoop": "A loop whose condition is always true, and that is never left.",
+    "Global": "`global` in a kernel.",
+    "Import": "`import` in a kernel.",
+    "ItemAssignment": "An assignment to elements of a tensor or tuple.",
+    "Lambda": "`lambda` in a kernel.",
+    "Launch": "A kernel launched by a kernel.",
+    "Match": "`match` in a kernel.",
+    "NestedFunction": "A function defined in a kernel.",
+    "Nonlocal": "`nonlocal` in a kernel.",
+    "PythonFunction": "A call of an ordinary Python function.",
+    "Raise": "`raise` in a kernel.",
+    "Returns": "Too many early returns within each other.",
+    "RuntimeDictionary": "A dictionary that holds a runtime value.",
+    "Set": "A set in a kernel.",
+    "SetComprehension": "A set comprehension in a kernel.",
+    "Syntax": "A part of Python's syntax that kernels do not know.",
+    "Try": "`try` in a kernel.",
+    "Yield": "`yield` in a kernel.",
+}
+"""What kernels cannot use -> what it is. Each has an exception class, `Unsupported<name>`."""
+
+_CONSTRUCT_CLASSES: dict[str, type[UnsupportedLanguageConstruct]] = {
+    f"Unsupported{name}": type(
+        f"Unsupported{name}",
+        (UnsupportedLanguageConstruct,),
+        {"__doc__": text, "__module__": __name__},
+    )
+    for name, text in CONSTRUCTS.items()
+}
+globals().update(_CONSTRUCT_CLASSES)
+
+
+def unsupported_class(name: str) -> type[UnsupportedLanguageConstruct]:
+    """The exception class of one of `CONSTRUCTS`."""
+    return _CONSTRUCT_CLASSES[f"Unsupported{name}"]
+
+
 class CompileTimeAssertionFailure(CompilationError):
     """A `static_assert`, or an `assert` on a compile-time constant, does not hold."""
 

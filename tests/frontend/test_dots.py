@@ -148,7 +148,7 @@ def wrong_scale(p):
 @pytest.mark.parametrize(
     "fn, message",
     [
-        (unequal_groups, "same scale factor; .lhs: 16 vs rhs: 32."),
+        (unequal_groups, "a scale belongs to 16 numbers of lhs and to 32 of rhs"),
         (unknown_format, "the format of lhs is one of"),
         (wrong_bits, "is fp8e4nv or uint8, not fp32"),
         (wrong_scale, "lhs_scale must have shape"),

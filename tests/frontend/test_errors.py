@@ -5,6 +5,7 @@ out.
 
 from __future__ import annotations
 
+import pickle
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -15,11 +16,13 @@ from kernel_runner import build, jit
 
 import tegula.language as tl
 from tegula.errors import (
+    CONSTRUCTS,
     CompilationError,
     CompileTimeAssertionFailure,
     HostCallError,
     SourceError,
     UnsupportedLanguageConstruct,
+    unsupported_class,
 )
 from tegula.frontend import DeviceFunction
 
@@ -44,26 +47,38 @@ class Case:
 CASES: list[Case] = []
 
 
-def rejects(message: str, hint: str, kind: type = CompilationError) -> Callable[[Any], Any]:
+def rejects(message: str, hint: str, kind: type | str = CompilationError) -> Callable[[Any], Any]:
     def add(fn: Any) -> Any:
-        CASES.append(Case(fn, message, hint, kind))
+        expected = unsupported_class(kind) if isinstance(kind, str) else kind
+        CASES.append(Case(fn, message, hint, expected))
         return fn
 
     return add
 
 
-U = UnsupportedLanguageConstruct
+@tl.aggregate
+class Scope:
+    value: tl.tensor
+
+    @jit
+    def __enter__(self):
+        return self.value
+
+    @jit
+    def __exit__(self, kind, value, trace):
+        pass
+
 
 # Every kernel below gets (out: pointer, n: int32, x: int32 tile through `t`); the line with the
 # error ends in `# !`.
 
 
-@rejects("`lambda` cannot be used", "@tegula.jit", U)
+@rejects("`lambda` cannot be used", "@tegula.jit", "Lambda")
 def uses_lambda(out, n):
     f = lambda x: x  # !
 
 
-@rejects("`try` cannot be used", "tl.device_assert", U)
+@rejects("`try` cannot be used", "tl.device_assert", "Try")
 def uses_try(out, n):
     try:  # !
         pass
@@ -71,50 +86,86 @@ def uses_try(out, n):
         pass
 
 
-@rejects("`raise` cannot be used", "tl.static_assert", U)
+@rejects("`raise` cannot be used", "tl.static_assert", "Raise")
 def uses_raise(out, n):
     raise ValueError  # !
 
 
-@rejects("`with` cannot be used", "body alone", U)
+@rejects("`with` cannot be used on a runtime value", "body alone", "ContextManager")
 def uses_with(out, n):
     with n:  # !
         pass
 
 
-@rejects("dictionaries hold compile-time values only", "tuple", U)
+@rejects("out of a `with` cannot be used", "keep the result", "ContextJump")
+def leaves_with(out, n):
+    for i in range(n):
+        with Scope(n):  # !
+            break
+
+
+def _around_nonlocal():
+    inner = 1
+
+    @rejects("`nonlocal` cannot be used", "argument", "Nonlocal")
+    def uses_nonlocal(out, n):
+        nonlocal inner  # !
+        inner = 3
+
+
+_around_nonlocal()
+
+
+@rejects("complex numbers cannot be used", "two real tiles", "Complex")
+def uses_complex(out, n):
+    y = 2j  # !
+
+
+@rejects("launched from kernels", "call the function", "Launch")
+def launches(out, n):
+    endless[(1,)](n)  # !
+
+
+@rejects("`*` takes a tuple", "")
+def odd_star(out, n):
+    y = out[*n]  # !
+
+
+@rejects("dictionaries hold compile-time values only", "tuple", "RuntimeDictionary")
 def uses_dict(out, n):
     d = {1: n}  # !
 
 
-@rejects("sets cannot be used", "tuple", U)
+@rejects("sets cannot be used", "tuple", "Set")
 def uses_set(out, n):
     d = {1, n}  # !
 
 
-@rejects("dictionary comprehensions cannot be used", "list comprehension", U)
+@rejects(
+    "dictionary comprehensions cannot be used", "list comprehension", "DictionaryComprehension"
+)
 def uses_dict_comprehension(out, n):
     d = {i: i for i in (1, 2)}  # !
 
 
-@rejects("set comprehensions cannot be used", "list comprehension", U)
+@rejects("set comprehensions cannot be used", "list comprehension", "SetComprehension")
 def uses_set_comprehension(out, n):
     d = {i for i in (1, 2)}  # !
 
 
-@rejects("`import` cannot be used", "top of the file", U)
+@rejects("`import` cannot be used", "top of the file", "Import")
 def uses_from_import(out, n):
     from os import path  # !
 
     y = path
 
 
-@rejects("`yield from` cannot be used", "tuple", U)
+@rejects("`yield from` cannot be used", "tuple", "Yield")
 def uses_yield_from(out, n):
     yield from n  # !
 
 
-@rejects("`async def` cannot be used", "top of the file", U)
+@rejects("`async def` cannot be used", "top of the file", "AsyncFunction")
 def uses_async_def(out, n):
     async def inner():  # !
         pass
@@ -141,43 +192,43 @@ def list_method(out, n):
     x.append(1)  # !
 
 
-@rejects("`global` cannot be used", "argument", U)
+@rejects("`global` cannot be used", "argument", "Global")
 def uses_global(out, n):
     global PLAIN  # !
     PLAIN = 3
 
 
-@rejects("`import` cannot be used", "top of the file", U)
+@rejects("`import` cannot be used", "top of the file", "Import")
 def uses_import(out, n):
     import os  # !
 
     y = os
 
 
-@rejects("`del` cannot be used", "leave it out", U)
+@rejects("`del` cannot be used", "leave it out", "Delete")
 def uses_del(out, n):
     del n  # !
 
 
-@rejects("`yield` cannot be used", "tuple", U)
+@rejects("`yield` cannot be used", "tuple", "Yield")
 def uses_yield(out, n):
     yield n  # !
 
 
-@rejects("`match` cannot be used", "if/elif/else", U)
+@rejects("`match` cannot be used", "if/elif/else", "Match")
 def uses_match(out, n):
     match n:  # !
         case 1:
             pass
 
 
-@rejects("nested functions cannot be used", "top of the file", U)
+@rejects("nested functions cannot be used", "top of the file", "NestedFunction")
 def uses_nested_function(out, n):
     def inner():  # !
         pass
 
 
-@rejects("class definitions cannot be used", "named tuple", U)
+@rejects("class definitions cannot be used", "named tuple", "Class")
 def uses_class(out, n):
     class A:  # !
         pass
@@ -189,7 +240,7 @@ def for_over_tile(out, n):
         pass
 
 
-@rejects("never ends", "leave it with `break`", U)
+@rejects("never ends", "leave it with `break`", "EndlessLoop")
 def while_true(out, n):
     while True:  # !
         n += 1
@@ -208,13 +259,13 @@ def integer_mask(out, n):
     x = tl.load(out + tl.arange(0, 4), mask=mask)  # !
 
 
-@rejects("values never change", "tl.where", U)
+@rejects("values never change", "tl.where", "ItemAssignment")
 def item_assignment(out, n):
     x = tl.arange(0, 4)
     x[0] = 1  # !
 
 
-@rejects("attributes cannot be assigned", "variable", U)
+@rejects("attributes cannot be assigned", "variable", "AttributeAssignment")
 def attribute_assignment(out, n):
     x = tl.arange(0, 4)
     x.y = 1  # !
@@ -255,7 +306,7 @@ def too_many_subscripts(out, n):
     y = x[0, 1]  # !
 
 
-@rejects("values never change", "tl.where", U)
+@rejects("values never change", "tl.where", "ItemAssignment")
 def slice_assignment(out, n):
     x = tl.arange(0, 4)
     x[1:3] = 0  # !
@@ -277,7 +328,7 @@ def runtime_fstring(out, n):
     print(f"n is {n}")  # !
 
 
-@rejects("ordinary Python function", "@tegula.jit", U)
+@rejects("ordinary Python function", "@tegula.jit", "PythonFunction")
 def python_function(out, n):
     y = plain_function(n)  # !
 
@@ -559,7 +610,7 @@ def bitcast_width(out, n):
     y = n.to(tl.int64, bitcast=True)  # !
 
 
-@rejects("`**` in calls", "name each argument", U)
+@rejects("`**` in calls", "name each argument", "DoubleStar")
 def double_star(out, n):
     tl.load(out, **n)  # !
 
@@ -657,6 +708,37 @@ def test_source_through_linecache():
     build(jit(scope["from_cell"]), (np.zeros(1, np.int32),))
 
 
+def test_too_many_paths():
+    import linecache
+
+    turns = "".join(
+        f"    if n > {i}:\n        if n < {2 * i}:\n            return\n" for i in range(80)
+    )
+    text = f"def many_paths(out, n):\n{turns}    tl.store(out, 7)\n"
+    linecache.cache["<cell 2>"] = (len(text), None, text.splitlines(True), "<cell 2>")
+    scope: dict[str, Any] = {"tl": tl}
+    exec(compile(text, "<cell 2>", "exec"), scope)
+    with pytest.raises(unsupported_class("Returns"), match="return from fewer places"):
+        build(jit(scope["many_paths"]), _arguments())
+
+
+def test_every_construct_has_a_case():
+    held = {case.kind for case in CASES} | {unsupported_class("Returns")}
+    missing = {
+        name
+        for name in CONSTRUCTS
+        if unsupported_class(name) not in held and name not in NOT_WRITABLE
+    }
+    assert missing == set()
+    assert all(issubclass(unsupported_class(n), UnsupportedLanguageConstruct) for n in CONSTRUCTS)
+    error = pickle.loads(pickle.dumps(unsupported_class("Lambda")("no", "way")))
+    assert type(error) is unsupported_class("Lambda") and error.hint == "way"
+
+
+NOT_WRITABLE = {"Syntax"}
+"""For syntax of Pythons to come."""
+
+
 def test_host_calls_are_refused():
     with pytest.raises(HostCallError, match="launch it with"):
         inner(1.0)
@@ -669,8 +751,14 @@ def test_what_cannot_be_a_device_function():
         jit(lambda x: x)
     with pytest.raises(TypeError, match="keywords"):
         jit(uses_keywords)
+    with pytest.raises(TypeError, match="async"):
+        jit(waits)
     with pytest.raises(TypeError, match="only a Python function"):
         jit(3)
+
+
+async def waits(x):
+    pass
 
 
 def uses_keywords(**options):

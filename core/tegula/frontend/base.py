@@ -10,8 +10,8 @@ from tegula.errors import (
     CompilationError,
     CompileTimeAssertionFailure,
     SourceFrame,
-    UnsupportedLanguageConstruct,
     nearest,
+    unsupported_class,
 )
 from tegula.ir.builder import Builder
 from tegula.ir.core import Value
@@ -20,7 +20,13 @@ from tegula.ir.opdef import IRError
 from tegula.language.aggregates import is_aggregate
 from tegula.language.values import as_constant, describe, is_number, tensor
 
-from .diagnostics import LanguageError, StaticAssertion, Unsupported, frame_of
+from .diagnostics import (
+    LanguageError,
+    ResultMismatch,
+    StaticAssertion,
+    Unsupported,
+    frame_of,
+)
 from .function import DeviceFunction
 from .globals import PYTHON, captured, check_global
 from .semantic import Semantic
@@ -79,14 +85,17 @@ class Base:
         if isinstance(cause, LanguageError):
             message, hint = cause.message, cause.hint
             if isinstance(cause, Unsupported):
-                kind = UnsupportedLanguageConstruct
+                kind = unsupported_class(cause.construct)
             elif isinstance(cause, StaticAssertion):
                 kind = CompileTimeAssertionFailure
         elif isinstance(cause, IRError):
             message = str(cause)
         else:
             message = f"{type(cause).__name__}: {cause}"
-        return kind(message, hint, (self.frame(node),))
+        frames: tuple[SourceFrame, ...] = (self.frame(node),)
+        if isinstance(cause, ResultMismatch):
+            frames = (self.frame(self.source.tree), *frames)
+        return kind(message, hint, frames)
 
     def locate(self, node: Any) -> None:
         """Ops from here on come from this node."""
@@ -121,10 +130,9 @@ class Base:
 
     def unsupported(self, node: ast.AST) -> Unsupported:
         """The error for a part of Python that kernels cannot use."""
-        what, hint = STATEMENTS.get(
-            type(node), (f"`{type(node).__name__.lower()}`", "write it another way")
-        )
-        return Unsupported(f"{what} cannot be used in kernels", hint)
+        unknown = ("Syntax", f"`{type(node).__name__.lower()}`", "write it another way")
+        construct, what, hint = STATEMENTS.get(type(node), unknown)
+        return Unsupported(construct, f"{what} cannot be used in kernels", hint)
 
     # ---- names
 
@@ -145,15 +153,13 @@ class Base:
             self.unpack(target, value)
         elif isinstance(target, ast.Subscript):
             raise Unsupported(
+                "ItemAssignment",
                 "elements of a tensor or tuple cannot be assigned: values never change",
                 "choose with x = tl.where(index == i, value, x), or write to memory with tl.store",
             )
-        elif isinstance(target, ast.Attribute):
-            self.assign_attribute(target, value)
         else:
-            raise Unsupported(
-                f"`{ast.unparse(target)}` cannot be assigned to in kernels", "bind a variable"
-            )
+            assert isinstance(target, ast.Attribute)
+            self.assign_attribute(target, value)
 
     def assign_attribute(self, target: ast.Attribute, value: Any) -> None:
         """`self.field = value` inside of the `__init__` of an aggregate."""
@@ -162,9 +168,13 @@ class Base:
             try:
                 setattr(owner, target.attr, value)
             except AttributeError as error:
-                raise Unsupported(str(error)) from None
+                raise Unsupported("AttributeAssignment", str(error)) from None
             return
-        raise Unsupported("attributes cannot be assigned in kernels", "bind a variable instead")
+        raise Unsupported(
+            "AttributeAssignment",
+            "attributes cannot be assigned in kernels",
+            "bind a variable instead",
+        )
 
     def bind(self, name: str, value: Any) -> None:
         if isinstance(value, list):

@@ -20,7 +20,7 @@ from tegula.ir.core import Block, Value
 from tegula.language.values import as_constant, tensor
 
 from .calls import Calls, has_runtime
-from .diagnostics import LanguageError, Unsupported
+from .diagnostics import LanguageError, ResultMismatch, Unsupported
 from .jumps import RESULT, is_taken_test
 from .state import UNSET, Poison, Returned
 from .structure import (
@@ -158,6 +158,7 @@ class Branches(Calls):
         self.copies += bool(rest)
         if self.copies > MAX_COPIES:
             raise Unsupported(
+                "Returns",
                 "too many nested early returns: the code behind each is compiled once per path",
                 "return from fewer places, or keep the result in a variable",
             )
@@ -175,7 +176,7 @@ class Branches(Calls):
         try:
             spec = unify(loose_spec(values[0]), loose_spec(values[1]))
         except Mismatch as mismatch:
-            raise LanguageError(
+            raise ResultMismatch(
                 f"`{self.function.fn.__name__}` returns {mismatch.first} on one path and "
                 f"{mismatch.second} on another",
                 "every path must return the same type; convert with x.to(dtype)",

@@ -60,7 +60,9 @@ class Calls(Expressions):
         named = {}
         for keyword in node.keywords:
             if keyword.arg is None:
-                raise Unsupported("`**` in calls cannot be used in kernels", "name each argument")
+                raise Unsupported(
+                    "DoubleStar", "`**` in calls cannot be used in kernels", "name each argument"
+                )
             named[keyword.arg] = self.visit(keyword.value)
         self.locate(node)
         return self.call(function, args, named, node)
@@ -79,6 +81,8 @@ class Calls(Expressions):
         device = unwrap(function)
         if device is not None:
             return self.call_device(device, args, named, node)
+        if isinstance(function, ConstexprFunction):
+            self.result_needed(function, node)
         return self.call_python(function, args, named)
 
     def call_builtin(self, function: Builtin, args: list[Any], named: dict[str, Any]) -> Any:
@@ -132,6 +136,7 @@ class Calls(Expressions):
         if not compile_time:
             if isinstance(function, FunctionType):
                 raise Unsupported(
+                    "PythonFunction",
                     f"`{name}` is an ordinary Python function, which kernels cannot call",
                     "put @tegula.jit above it to compile it too, or @tegula.constexpr_function "
                     "to run it at compile time",
@@ -189,11 +194,12 @@ class Calls(Expressions):
         )
         return build(special.result, iter(results))
 
-    def result_needed(self, function: DeviceFunction, node: ast.AST) -> None:
+    def result_needed(self, function: DeviceFunction | ConstexprFunction, node: ast.AST) -> None:
         """Refuse a call whose result is dropped although it is what the function is for."""
         why = getattr(function, "must_use_result", None)
         if why and node is self.dropped:
-            name = function.fn.__name__
+            called = getattr(node, "func", None)
+            name = ast.unparse(called) if called is not None else function.fn.__name__
             text = why if isinstance(why, str) else "it has no other effect"
             raise LanguageError(
                 f"the result of `{name}` has to be used: {text}", f"write y = {name}(...)"

@@ -21,7 +21,15 @@ class LanguageError(Exception):
 
 
 class Unsupported(LanguageError):
-    """A part of Python that the kernel language does not have."""
+    """A part of Python that the kernel language does not have: one of `errors.CONSTRUCTS`."""
+
+    def __init__(self, construct: str, message: str, hint: str = "") -> None:
+        super().__init__(message, hint)
+        self.construct = construct
+
+
+class ResultMismatch(LanguageError):
+    """The paths through a function return different things; the place shown first is its `def`."""
 
 
 class StaticAssertion(LanguageError):

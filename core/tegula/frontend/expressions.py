@@ -114,7 +114,9 @@ class Expressions(Base):
 
     def visit_constant(self, node: ast.Constant) -> Any:
         if isinstance(node.value, complex):
-            raise Unsupported("complex numbers cannot be used in kernels", "keep two real tiles")
+            raise Unsupported(
+                "Complex", "complex numbers cannot be used in kernels", "keep two real tiles"
+            )
         return node.value
 
     def visit_name(self, node: ast.Name) -> Any:
@@ -409,7 +411,9 @@ class Expressions(Base):
                 "a descriptor is not indexed", "read a block with desc.load([row, column])"
             )
         if unwrap(value) is not None:
-            raise Unsupported("kernels cannot be launched from kernels", "call the function: f(x)")
+            raise Unsupported(
+                "Launch", "kernels cannot be launched from kernels", "call the function: f(x)"
+            )
         if (
             isinstance(value, tuple)
             and isinstance(index, int)
@@ -499,6 +503,7 @@ class Expressions(Base):
             for part in (name, entry):
                 if isinstance(part, RUNTIME):
                     raise Unsupported(
+                        "RuntimeDictionary",
                         f"dictionaries hold compile-time values only, not {describe(part)}",
                         "use a tuple, a named tuple, or an aggregate",
                     )

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _VARARGS: Final = 0x04
 _VARKEYWORDS: Final = 0x08
+_ASYNC = 0x80 | 0x200  # a coroutine or an asynchronous generator
 
 
 class _Empty:
@@ -106,6 +107,8 @@ class DeviceFunction:
             )
         if fn.__name__ == "<lambda>":
             raise TypeError("a lambda cannot be compiled; write a named function with `def`")
+        if fn.__code__.co_flags & _ASYNC:
+            raise TypeError(f"`{fn.__name__}` is async; kernels wait for nothing, write `def`")
         if fn.__code__.co_flags & _VARKEYWORDS:
             raise TypeError(
                 f"`{fn.__name__}` takes **keywords, which kernels do not have; name each parameter"

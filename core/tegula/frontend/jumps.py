@@ -44,6 +44,11 @@ def is_remembered(node: ast.Assign) -> bool:
     return getattr(node, "remembered", False)
 
 
+def is_manager(node: ast.Assign) -> bool:
+    """True for the assignment that keeps what a `with` works on."""
+    return getattr(node, "manager", False)
+
+
 def is_taken_test(node: ast.If) -> bool:
     """True for the question whether a loop was left by a `return`."""
     return isinstance(node.test, ast.Name) and node.test.id == TAKEN
@@ -65,6 +70,8 @@ class _Rewriter:
                 out += new
                 if behind:
                     return out + self.block([*behind, *rest], loop)
+            elif isinstance(st, ast.With) and not any(_jumps(s) for s in st.body):
+                return out + self.block([*self.managed(st), *rest], loop)
             elif isinstance(st, ast.If):
                 split = loop is not None and bool(rest) and _jumps(st)
                 out += self.branches(st, loop, rest if split else [])
@@ -85,6 +92,22 @@ class _Rewriter:
             guarded = _if_not(_skip(loop), self.block(rest, loop), st)
             return [_with_body(st, self.block(then, loop), self.block(other, loop)), guarded]
         return [_with_body(st, self.block(then, loop), self.block(other, loop))]
+
+    def managed(self, st: ast.With) -> list[ast.stmt]:
+        """The body of a `with` between the calls of its managers' methods."""
+        before: list[ast.stmt] = []
+        after: list[ast.stmt] = []
+        for item in st.items:
+            self.count += 1
+            name = f"with.{self.count}"
+            keep = _set(name, item.context_expr, st)
+            keep.manager = keep.remembered = True  # type: ignore[attr-defined]
+            enter: ast.expr = _method(name, "__enter__")
+            entered = ast.Assign([item.optional_vars], enter) if item.optional_vars else None
+            before += [keep, _placed(entered or ast.Expr(enter), st)]
+            nothing = [ast.Constant(None) for _ in range(3)]
+            after.insert(0, _placed(ast.Expr(_method(name, "__exit__", *nothing)), st))
+        return [*before, *st.body, *after]
 
     def jump(self, st: ast.stmt, loop: int) -> list[ast.stmt]:
         out: list[ast.stmt] = []
@@ -152,7 +175,7 @@ def _jumps(st: ast.stmt) -> bool:
         return any(_jumps(s) for s in (*st.body, *st.orelse))
     if isinstance(st, (ast.For, ast.While)):
         return _returns(st.body) or any(_jumps(s) for s in st.orelse)
-    return False
+    return isinstance(st, ast.With) and any(_jumps(s) for s in st.body)
 
 
 def _leaves(loop: Loop) -> bool:
@@ -179,6 +202,14 @@ def _always(body: Sequence[ast.stmt]) -> bool:
         or (isinstance(st, ast.If) and _always(st.body) and _always(st.orelse))
         for st in body
     )
+
+
+def _method(name: str, method: str, *args: ast.expr) -> ast.Call:
+    return ast.Call(ast.Attribute(ast.Name(name, ast.Load()), method, ast.Load()), [*args], [])
+
+
+def _placed(st: ast.stmt, at: ast.stmt) -> ast.stmt:
+    return ast.fix_missing_locations(ast.copy_location(st, at))
 
 
 def _set(name: str, value: ast.expr, at: ast.stmt) -> ast.Assign:

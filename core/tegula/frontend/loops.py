@@ -420,6 +420,7 @@ class Loops(Branches):
             return cond
         if cond:
             raise Unsupported(
+                "EndlessLoop",
                 "this `while` loop never ends: its condition is always true, and there is no "
                 "`break`",
                 "leave it with `break`, or put the condition to stop into the `while`",

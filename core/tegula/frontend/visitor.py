@@ -15,11 +15,11 @@ from tegula.errors import CompilationError
 from tegula.ir.opdef import IRError
 from tegula.language.builtin import emit
 from tegula.language.debug import device_assert
-from tegula.language.values import as_constant, tensor
+from tegula.language.values import as_constant, describe, tensor
 
 from .calls import has_runtime
-from .diagnostics import LanguageError, StaticAssertion
-from .jumps import is_remembered
+from .diagnostics import LanguageError, StaticAssertion, Unsupported
+from .jumps import is_manager, is_remembered
 from .loops import Loops
 from .state import Bind, Returned
 
@@ -82,6 +82,8 @@ class Visitor(Loops):
     def visit_assign(self, node: ast.Assign) -> None:
         self.locate(node)
         value = self.visit(node.value)
+        if is_manager(node):
+            check_manager(value)
         if not is_remembered(node):
             value = self.typed(value)
         for target in node.targets:
@@ -132,6 +134,14 @@ class Visitor(Loops):
         elif not cond:
             raise StaticAssertion(f"assertion failed: {message}" if message else "assertion failed")
 
+    def visit_with(self, node: ast.With) -> Returned:
+        """Only a `with` that is left by a jump is still one here."""
+        raise Unsupported(
+            "ContextJump",
+            "a `return`, `break` or `continue` out of a `with` cannot be used in kernels",
+            "keep the result in a variable and leave behind the `with`",
+        )
+
     def visit_pass(self, node: ast.Pass) -> None:
         """Nothing to do."""
 
@@ -167,4 +177,15 @@ _STATEMENTS: dict[type, Callable[[Any, Any], Returned | None]] = {
     ast.Pass: Visitor.visit_pass,
     ast.Return: Visitor.visit_return,
     ast.While: Visitor.visit_while,
+    ast.With: Visitor.visit_with,
 }
+
+
+def check_manager(value: Any) -> None:
+    """Refuse what a `with` cannot work on."""
+    if isinstance(value, tensor) or not all(hasattr(value, m) for m in ("__enter__", "__exit__")):
+        raise Unsupported(
+            "ContextManager",
+            f"`with` cannot be used on {describe(value)}: it has no `__enter__` and `__exit__`",
+            "give the aggregate these methods, or write the body alone",
+        )

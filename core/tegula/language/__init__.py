@@ -22,7 +22,7 @@ from .atomic import (
     atomic_xor,
 )
 from .block_pointer import advance, make_block_ptr
-from .builtin import constexpr_function
+from .builtin import constexpr_function, must_use_result
 from .collect import (
     argsort,
     bitonic_merge,

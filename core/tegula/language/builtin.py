@@ -94,3 +94,15 @@ def constexpr_function(fn: Callable[P, R]) -> Callable[P, R]:
     """Let kernels call a host function on compile-time values; the result is a compile-time
     value."""
     return ConstexprFunction(fn)
+
+
+def must_use_result(given: Any = None) -> Any:
+    """Mark a device or constexpr function whose result callers have to use;
+    `@must_use_result("why")` says why.
+    """
+
+    def mark(fn: Any, why: Any = True) -> Any:
+        fn.must_use_result = why
+        return fn
+
+    return mark(given) if callable(given) else lambda fn: mark(fn, given or True)

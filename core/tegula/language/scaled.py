@@ -74,7 +74,8 @@ def dot_scaled(
     ]
     if None not in groups and groups[0] != groups[1]:
         raise LanguageError(
-            f"Operands must have the same scale factor; (lhs: {groups[0]} vs rhs: {groups[1]})"
+            f"dot_scaled: a scale belongs to {groups[0]} numbers of lhs and to {groups[1]} of rhs; "
+            "both have to group alike"
         )
     kind = f32 if "fp16" in (lhs_format, rhs_format) else bf16
     x = _scaled(s, x, lhs_scale, groups[0], True, kind)

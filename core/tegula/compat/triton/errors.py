@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 from tegula.errors import (
     AutotunerError,
@@ -13,6 +14,24 @@ from tegula.errors import (
 )
 from tegula.errors import TegulaError as TritonError
 
+WORDS = (
+    (r"the result of `(.*)` has to be used: (.*)", r"The result of \1 is not being used. \2"),
+    (r"`(\w+)` is a plain global variable", r"Cannot access global variable \1: it"),
+    (
+        r"dot_scaled: a scale belongs to (\d+) numbers of lhs and to (\d+) of rhs.*",
+        r"Operands must have the same scale factor; (lhs: \1 vs rhs: \2)",
+    ),
+)
+"""Beginnings of Tegula's messages, and those that programs look for."""
+
+
+def known_words(message: str) -> str | None:
+    """A message as programs look for it, if any does."""
+    for pattern, words in WORDS:
+        if re.match(pattern, message):
+            return re.sub(pattern, words, message, count=1)
+    return None
+
 
 def restate(error: CompilationError) -> CompilationError:
     """The error with its places as Triton's programs know them, counted from `def`, and with one
@@ -22,9 +41,14 @@ def restate(error: CompilationError) -> CompilationError:
     for frame in error.frames:
         line, column = frame.line - frame.origin[0] + 1, frame.column - frame.origin[1]
         frames.append(dataclasses.replace(frame, place=f"at {line}:{column}:"))
-    cause = None
+    message, hint = error.message, error.hint
+    cause: Exception | None = None
+    words = known_words(message)
+    if words is not None:  # they stand in the last line
+        message, hint = f"{message} ({hint})\n{words}" if hint else f"{message}\n{words}", ""
+        cause = TritonError(words)
     for frame in reversed(frames):
-        told = type(error)(error.message, error.hint, (frame,))
+        told = type(error)(message, hint, (frame,))
         told.__cause__ = cause
         cause = told
     return told if frames else error

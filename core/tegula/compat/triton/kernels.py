@@ -147,18 +147,6 @@ class UnalignedMock(MockTensor):
         return super().data_ptr() + 8
 
 
-def must_use_result(given: Any = None) -> Any:
-    """Marks a device function whose result has to be used; `@must_use_result("why")` too."""
-
-    def mark(fn: Any, message: Any = True) -> Any:
-        fn.must_use_result = message
-        return fn
-
-    if callable(given):
-        return mark(given)
-    return lambda fn: mark(fn, given or True)
-
-
 def is_power_of_two(n: int) -> bool:
     """Whether `n` is a power of two."""
     return n > 0 and n & (n - 1) == 0

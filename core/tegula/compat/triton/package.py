@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tegula import cdiv, constexpr_function, next_power_of_2
+from tegula import cdiv, constexpr_function, must_use_result, next_power_of_2
 from tegula.compat.triton.allocation import set_allocator
 from tegula.compat.triton.compiler import compile
 from tegula.compat.triton.errors import (
@@ -11,7 +11,7 @@ from tegula.compat.triton.errors import (
     OutOfResources,
     TritonError,
 )
-from tegula.compat.triton.kernels import TensorWrapper, must_use_result, reinterpret
+from tegula.compat.triton.kernels import TensorWrapper, reinterpret
 from tegula.compat.triton.table import VERSION
 from tegula.runtime.async_compile import AsyncCompileMode, FutureKernel
 from tegula.runtime.autotune import Config, autotune
