@@ -6,10 +6,10 @@ captured constant. Values are looked at anew for every key; texts and syntax tre
 
 from __future__ import annotations
 
-import ast
 import enum
 import functools
 import hashlib
+import keyword
 import os
 import sys
 from collections.abc import Iterator
@@ -17,64 +17,80 @@ from dataclasses import dataclass
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+from tegula.ir.types import Descriptor, DType, Pointer, Tile
+from tegula.language.aggregates import HostFunction
+from tegula.language.builtin import Builtin, ConstexprFunction
+from tegula.language.dtypes import dtype
+from tegula.language.values import constexpr
+
 from .function import EMPTY, DeviceFunction, is_library, unwrap
+from .globals import Captured, captured
+from .names import Path, dotted, dotted_in_tree, words
 
 _MISSING = object()
 
-Path = tuple[str, ...]
-
 
 def references(function: DeviceFunction) -> tuple[Path, ...]:
-    """Dotted names in a function that lead outside of it: `("tl", "load")`, `("BLOCK",)`; found
+    """Dotted names in a function that may lead outside of it: `("tl", "load")`, `("BLOCK",)`; found
     once.
     """
     found = function.__dict__.get("_frontend_references")
     if found is None:
-        found = function.__dict__["_frontend_references"] = tuple(_references(function))
+        source = function.source
+        names = dotted_in_tree(source.tree) if source.code is None else dotted(source.code)
+        local = set(function.fn.__code__.co_varnames)
+        found = tuple(sorted(
+            path for path in names
+            if path[0] not in local and path[0].isidentifier() and not keyword.iskeyword(path[0])
+        ))  # fmt: skip
+        function.__dict__["_frontend_references"] = found
     return found
 
 
-def _references(function: DeviceFunction) -> Iterator[Path]:
-    local = set(function.fn.__code__.co_varnames)
-    seen: set[Path] = set()
-    for node in _names_and_attributes(function.source.tree):
-        path: list[str] = []
-        inner: Any = node
-        while isinstance(inner, ast.Attribute):
-            path.insert(0, inner.attr)
-            inner = inner.value
-        if isinstance(inner, ast.Name) and inner.id not in local:
-            whole = (inner.id, *path)
-            if whole not in seen:
-                seen.add(whole)
-                yield whole
+def _uses(function: DeviceFunction) -> Iterator[tuple[Captured, Path, Any]]:
+    """What the names in a function refer to now, as `resolve` has it.
 
-
-def _names_and_attributes(tree: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of these two kinds; `ast.walk` takes twice as long, at every first launch."""
-    todo: list[Any] = [tree]
-    while todo:
-        node = todo.pop()
-        kind = type(node)
-        if kind is ast.Name:
-            yield node
+    Where a module itself is used, as a value of a variable for example, whatever it has under a
+    word of the function's text counts as used.
+    """
+    names = captured(function.fn)
+    for path in references(function):
+        value = resolve(names, path)
+        if value is _MISSING:
             continue
-        if kind is ast.Attribute:
-            yield node
-        for child in node.__dict__.values():
-            if type(child) is list:
-                todo.extend(c for c in child if isinstance(c, ast.AST))
-            elif isinstance(child, ast.AST):
-                todo.append(child)
+        yield names, path, value
+        if isinstance(value, ModuleType) and not _is_language(value):
+            yield from _uses_of_module(function, names, path, value)
 
 
-def resolve(captured: Any, path: Path) -> Any:
+def _uses_of_module(
+    function: DeviceFunction, names: Captured, path: Path, module: ModuleType
+) -> Iterator[tuple[Captured, Path, Any]]:
+    for word in sorted(words(function.source.raw).intersection(vars(module))):
+        value = vars(module)[word]
+        if len(path) < MAX_DEPTH:
+            yield names, (*path, word), value
+            if isinstance(value, ModuleType) and not _is_language(value):
+                yield from _uses_of_module(function, names, (*path, word), value)
+
+
+MAX_DEPTH = 4
+"""Parts of a name in modules that are used as values: packages may contain each other."""
+
+
+def _is_language(module: ModuleType) -> bool:
+    """Whether a module is Tegula's own: what it has changes with the core's files only."""
+    return module.__name__.partition(".")[0] == "tegula"
+
+
+def resolve(captured: Captured, path: Path) -> Any:
     """What a dotted name refers to now, as far as it goes through modules; `_MISSING` if it refers
     to nothing.
     """
-    if path[0] not in captured:
-        return _MISSING
-    value = captured[path[0]]
+    root = path[0]
+    value = captured.get(root, _MISSING)
+    if value is _MISSING:
+        value = captured.module.get(root, _MISSING)
     for name in path[1:]:
         if not isinstance(value, (ModuleType, type)):
             break
@@ -97,22 +113,18 @@ class _Keys:
         if index is not None:
             return f"fn:{index}"
         index = self.seen[id(function)] = len(self.seen)
-        from .globals import captured
-
         source = function.source
-        names = captured(function.fn)
-        uses = []
-        for path in references(function):
-            value = resolve(names, path)
-            if value is not _MISSING:
-                uses.append(f"{'.'.join(path)}={self.value(value, strict=False)}")
+        uses = [
+            f"{'.'.join(path)}={self.value(value, strict=False)}"
+            for _, path, value in _uses(function)
+        ]
         defaults = [
             f"{p.name}={self.value(p.default, strict=False)}"
             for p in function.params
             if getattr(p, "default", EMPTY) is not EMPTY and getattr(p, "has_default", True)
         ]
         self.parts.append(
-            f"[{index}]{function.fn.__qualname__}@{source.first_line}:{function.noinline}\n{source.text}\n"
+            f"[{index}]{function.fn.__qualname__}@{source.first_line}:{function.noinline}\n{source.raw}\n"
             + "\n".join(uses + defaults)
         )
         return f"fn:{index}"
@@ -173,12 +185,6 @@ class _Keys:
         return f"{name}:{index}"
 
     def other(self, value: Any, strict: bool) -> str:
-        from tegula.ir.types import Descriptor, DType, Pointer, Tile
-        from tegula.language.aggregates import HostFunction
-        from tegula.language.builtin import Builtin, ConstexprFunction
-        from tegula.language.dtypes import dtype
-        from tegula.language.values import constexpr
-
         if isinstance(value, constexpr):
             return f"constexpr:{self.value(value.value, strict)}"
         if isinstance(value, dtype):
@@ -270,8 +276,6 @@ class GlobalsSnapshot:
 
 def globals_snapshot(fn: Any) -> GlobalsSnapshot:
     """Remember what the captured names of a kernel refer to, for a cheap check at a launch."""
-    from .globals import captured
-
     root = unwrap(fn)
     if root is None:
         raise TypeError(f"{fn!r} is no device function")
@@ -283,10 +287,8 @@ def globals_snapshot(fn: Any) -> GlobalsSnapshot:
         if id(function) in seen or is_library(function):
             continue
         seen.add(id(function))
-        names = captured(function.fn)
-        for path in references(function):
-            value = resolve(names, path)
-            if isinstance(value, ModuleType) or value is _MISSING:
+        for names, path, value in _uses(function):
+            if isinstance(value, ModuleType):
                 continue
             device = unwrap(value)
             if device is not None:

@@ -11,6 +11,7 @@ import ast
 from dataclasses import dataclass, field
 
 from .jumps import exit_flag
+from .names import nodes
 
 Names = frozenset[str]
 NONE: Names = frozenset()
@@ -135,16 +136,7 @@ def names_in(node: ast.AST) -> tuple[Names, Names]:
     """Names that a simple statement or an expression reads, and those that it writes."""
     reads: set[str] = set()
     writes: set[str] = set()
-    todo: list[ast.AST] = [node]
-    while todo:
-        n = todo.pop()
+    for n in nodes(node):
         if type(n) is ast.Name:
             (reads if type(n.ctx) is ast.Load else writes).add(n.id)
-            continue
-        for name in n._fields:
-            child = getattr(n, name, None)
-            if isinstance(child, ast.AST):
-                todo.append(child)
-            elif isinstance(child, list):
-                todo.extend(c for c in child if isinstance(c, ast.AST))
     return frozenset(reads), frozenset(writes)
