@@ -183,7 +183,8 @@ class Backend:
 
     def _settle(self, probe: Probe) -> Probe:
         state = State.AVAILABLE if probe.status == "available" else State.UNAVAILABLE
-        self.status = Status(state, probe.reason, probe.hint or self.spec.install_hint)
+        hint = probe.hint or (self.spec.install_hint if state is State.UNAVAILABLE else "")
+        self.status = Status(state, probe.reason, hint)
         return probe
 
     @property

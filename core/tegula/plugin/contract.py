@@ -127,6 +127,11 @@ class Device(ABC):
         """
         return 0 if type(self).stream_of is Device.stream_of else None
 
+    def interface(self, array: dict[str, Any]) -> dict[str, Any]:
+        """What `BackendSpec.interface` gives for an array in this device's memory, from what
+        `__array_interface__` would say."""
+        return array
+
     def mark(self, stream: int = 0) -> Any:
         """A point in time on the stream, for `elapsed`."""
         import time
@@ -150,6 +155,11 @@ class Driver(ABC):
     def owns(self, tensor: Any) -> bool:
         """Whether a tensor of a DLPack device type that vendors share is one of this driver's."""
         return False
+
+    def describe(self, tensor: Any) -> tuple[int, dict[str, Any]]:
+        """A tensor known by `BackendSpec.interface`: the number of its device, and what
+        `__array_interface__` would say of it."""
+        return 0, dict(tensor.__array_interface__)
 
     @abstractmethod
     def open(self, index: int) -> Device: ...

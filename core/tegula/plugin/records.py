@@ -116,6 +116,9 @@ class BackendSpec:
     requires: frozenset[str] = frozenset()
     dlpack: tuple[int, ...] = ()
     """DLPack device types whose memory its devices reach; 1 is host memory."""
+    interface: str = ""
+    """Attribute by which arrays in its devices' memory are known, where a protocol of its own
+    exists; `Driver.describe` reads it, `Device.interface` makes it."""
     hardware: tuple[str, ...] = ()
     """Glob patterns of paths that exist where its hardware looks present: only for a warning."""
     summary: str = ""

@@ -162,7 +162,7 @@ def describe(name: str, value: Any) -> Array | None:
             return _of_interface(name, value, getattr(value, attribute), device_type)
     if hasattr(kind, "__dlpack__"):
         return _of_dlpack(name, value)
-    return None
+    return _of_declared_interface(name, value)
 
 
 _INTERFACES = {"__cuda_array_interface__": 2, "__array_interface__": dlpack.HOST}
@@ -337,6 +337,26 @@ def _of_interface(name: str, value: Any, interface: Any, device_type: int) -> Ar
         name, value, dtype, int(address), device, bool(readonly), shape, tuple(strides),
         keep=interface,
     )  # fmt: skip
+
+
+def _of_declared_interface(name: str, value: Any) -> Array | None:
+    """An array by a protocol that a backend declares."""
+    if isinstance(value, _NO_ARRAYS):
+        return None
+    from tegula.plugin.registry import registry
+
+    for backend in registry.usable():
+        attribute = backend.spec.interface
+        if attribute and backend.spec.dlpack and hasattr(value, attribute):
+            read = functools.partial(backend.driver.describe, value)
+            index, interface = _attempt(name, value, read)
+            array = _of_interface(name, value, interface, dlpack.HOST)
+            array.device = (backend.spec.dlpack[0], index)
+            return array
+    return None
+
+
+_NO_ARRAYS = (str, bytes, bool, int, float, complex, tuple, list, dict, type, np.dtype, type(None))
 
 
 def _of_dlpack(name: str, value: Any) -> Array:

@@ -123,6 +123,8 @@ class DeviceArray:
             return self._interface()
         if name == "__cuda_array_interface__" and self.place[0] == 2:
             return self._interface()
+        if name.startswith("__") and name == self._selection.backend.spec.interface:
+            return self._selection.open().interface(self._interface())
         raise AttributeError(f"'DeviceArray' object has no attribute {name!r}")
 
     # -- to and from the host

@@ -1,0 +1,147 @@
+"""Compiles kernels for Intel devices: tile IR to LLVM text for many threads to SPIR-V."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tegula.errors import OutOfResources
+from tegula.plugin import (
+    ANY,
+    Artifact,
+    Capabilities,
+    Compiler,
+    OptionError,
+    Options,
+    Target,
+    UnsupportedError,
+)
+from tegula.runtime import stages
+
+if TYPE_CHECKING:
+    from tegula.ir import Module
+    from tegula.passes import Pipeline
+
+DTYPES = "i1 i8 i16 i32 i64 u8 u16 u32 u64 f8e5 f8e5b16 f8e4nv f8e4b8 f8e4b15 f16 bf16 f32 f64"
+
+
+@dataclass(frozen=True)
+class XpuOptions(Options):
+    """The common options; stages, clusters and registers mean nothing here yet."""
+
+    ignored: ClassVar[frozenset[str]] = frozenset(
+        {"num_stages", "num_ctas", "maxnreg", "enable_fp_fusion"}
+    )
+
+
+class XpuCompiler(Compiler):
+    """Tiles spread over the work-items of a work-group."""
+
+    def targets(self) -> Sequence[Target]:
+        from tegula_xpu.target import known_targets
+
+        return known_targets()
+
+    def capabilities(self, target: Target) -> Capabilities:
+        from tegula.codegen.simt.capabilities import supported_ops
+        from tegula.ir.types import DTYPES as ALL
+
+        lacking = {name for name in ("f64", "f16") if not target[name.replace("f", "fp")]}
+        dtypes = frozenset(DTYPES.split()) - lacking
+        floats = sorted(n for n in dtypes if ALL[n].is_float)
+        ints = sorted(n for n in dtypes if ALL[n].is_int and n != "i1")
+        wide = [n for n in ints if ALL[n].bits >= 32]
+        atomic = [n for n in wide if ALL[n].bits == 32 or target["atomic64"]]
+        atomic_floats = [n for n in floats if n == "f32" or (n == "f64" and target["atomic64"])]
+        return Capabilities(
+            target,
+            dtypes=dtypes,
+            ops={name: frozenset({ANY}) for name in supported_ops()},
+            dot=frozenset(
+                [(a, a, c) for a in floats for c in floats if ALL[c].bits >= 16]
+                + [(a, a, c) for a in ints for c in wide]
+            ),
+            atomics={
+                **{
+                    k: frozenset(atomic_floats + atomic)
+                    for k in ("add", "max", "min", "xchg", "cas")
+                },
+                **{k: frozenset(atomic) for k in ("and", "or", "xor")},
+            },
+            features=frozenset({"device_assert", "streams"}),
+            limits={
+                "warp_size": int(target["subgroup"]),
+                "shared_bytes": int(target["shared_bytes"]),
+                "warps": int(target["max_threads"]) // int(target["subgroup"]),
+            },
+            numerics={"fma": "never contracted", "denormals": "kept", "reduction_order": "free"},
+        )
+
+    def options(self, target: Target, given: Mapping[str, Any]) -> Options:
+        options = XpuOptions.make(given)
+        warps, size, limit = options.num_warps, int(target["subgroup"]), int(target["max_threads"])
+        if warps <= 0 or warps & (warps - 1):
+            raise OptionError(f"num_warps has to be a power of two, not {warps}")
+        if warps * size > limit:
+            raise OptionError(
+                f"num_warps={warps} means {warps * size} work-items; {target} has room for {limit}"
+            )
+        return options
+
+    def pipeline(self, target: Target, options: Options) -> Pipeline:
+        from tegula.codegen.math import ExpandMath
+        from tegula.passes import Pipeline
+        from tegula_xpu.simt import XpuSimt
+
+        return Pipeline([ExpandMath(XpuSimt(target).native_math)])
+
+    def emit(self, module: Module, target: Target, options: Options) -> Artifact:
+        from tegula.codegen.simt.lower import Unsupported, lower
+        from tegula_xpu.simt import XpuSimt
+        from tegula_xpu.spirv import assemble
+
+        simt = XpuSimt(target)
+        try:
+            lowered = lower(
+                module,
+                simt,
+                num_warps=options.num_warps,
+                assume_disjoint=options.assume_disjoint,
+                debug=options.debug,
+            )
+        except Unsupported as error:
+            op = error.op
+            raise UnsupportedError("xpu", op.name, error.why, loc=op.loc) from None
+        stages.record("llir", lowered.text)
+        (kernel,) = module.kernels
+        if lowered.shared_bytes > simt.shared_limit:
+            raise OutOfResources(
+                lowered.shared_bytes,
+                simt.shared_limit,
+                f"bytes of shared memory (kernel `{kernel.name}`, {target})",
+            )
+        return Artifact(
+            "spirv",
+            assemble(lowered.text),
+            kernel.name,
+            tuple(str(p.type) for p in kernel.body.args),
+            {
+                **lowered.metadata,
+                "shared": lowered.shared_bytes,
+                "shared_bytes": lowered.shared_bytes,
+                "num_warps": options.num_warps,
+                "threads": options.num_warps * simt.warp_size,
+                "asserts": list(lowered.asserts),
+                "alias_pairs": [list(pair) for pair in lowered.alias_pairs],
+            },
+        )
+
+    def fingerprint(self) -> str:
+        import llvmlite
+        import llvmlite.binding as llvm
+
+        from tegula import __version__
+
+        llvm_version = ".".join(map(str, llvm.llvm_version_info))
+        return f"xpu {__version__}, llvmlite {llvmlite.__version__}, LLVM {llvm_version}"

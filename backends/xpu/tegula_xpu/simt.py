@@ -1,0 +1,140 @@
+"""What the shared code for machines of many threads has to know of OpenCL's: work-items of a
+work-group, subgroups as warps, built-in functions by their mangled names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from tegula.codegen.loops.text import Val, Writer
+from tegula.codegen.simt.hooks import GLOBAL, Simt
+from tegula.ir.types import DType
+from tegula.plugin import Target
+from tegula_xpu import spirv
+
+_CONVERGENT = {
+    "_Z7barrierj": "void (i32)",
+    "_Z21sub_group_shuffle_xorjj": "i32 (i32, i32)",
+    "_Z20sub_group_shuffle_upjj": "i32 (i32, i32)",
+    "_Z22sub_group_shuffle_downjj": "i32 (i32, i32)",
+    "_Z17sub_group_shufflejj": "i32 (i32, i32)",
+}
+"""Built-ins that all work-items of a group call together."""
+
+_PURE = {
+    "_Z12get_local_idj": "i64 (i32)",
+    "_Z12get_group_idj": "i64 (i32)",
+    "_Z14get_num_groupsj": "i64 (i32)",
+}
+"""Built-ins that only depend on where they are called."""
+
+_SHUFFLES = {
+    "xor": "_Z21sub_group_shuffle_xorjj",
+    "up": "_Z20sub_group_shuffle_upjj",
+    "down": "_Z22sub_group_shuffle_downjj",
+    "idx": "_Z17sub_group_shufflejj",
+}
+
+_LOCAL_AND_GLOBAL = 3
+"""OpenCL's flags CLK_LOCAL_MEM_FENCE and CLK_GLOBAL_MEM_FENCE."""
+
+_ORDERINGS = {"relaxed": "monotonic", "acquire": "acquire", "release": "release",
+              "acq_rel": "acq_rel"}  # fmt: skip
+
+
+class XpuSimt(Simt):
+    """An OpenCL device with subgroups of a fixed size."""
+
+    native_math: tuple[str, ...] = ()
+    scopes: ClassVar[dict[str, str]] = {"cta": "workgroup", "gpu": "device", "sys": ""}
+
+    def __init__(self, target: Target) -> None:
+        self.warp_size = int(target["subgroup"])
+        self.shared_limit = int(target["shared_bytes"])
+
+    # -- the module
+
+    def header(self) -> str:
+        lines = [f'target triple = "{spirv.TRIPLE}"',
+                 f'target datalayout = "{spirv.data_layout()}"', ""]  # fmt: skip
+        for table, group in ((_CONVERGENT, "#0"), (_PURE, "#1")):
+            for name, signature in table.items():
+                result, _, params = signature.partition(" ")
+                lines.append(f"declare spir_func {result} @{name}{params} {group}")
+        lines += ["", "attributes #0 = { convergent nounwind }",
+                  "attributes #1 = { nounwind willreturn memory(none) }", ""]  # fmt: skip
+        return "\n".join(lines)
+
+    def kernel(
+        self, name: str, params: Sequence[tuple[str, str, dict[str, Any]]], body: str, threads: int
+    ) -> str:
+        listed = []
+        for ty, param, facts in params:
+            known = facts.get("divisible")
+            aligned = f" align {known}" if ty == GLOBAL and known in (2, 4, 8, 16, 32, 64) else ""
+            listed.append(f"{ty}{aligned} {param}")
+        return (
+            f"define spir_kernel void @{name}({', '.join(listed)}) nounwind "
+            "!intel_reqd_sub_group_size !0 !reqd_work_group_size !1 {\n" + body + "\n}\n"
+        )
+
+    def footer(self, name: str, threads: int) -> str:
+        return f"!0 = !{{i32 {self.warp_size}}}\n!1 = !{{i32 {threads}, i32 1, i32 1}}\n"
+
+    # -- threads
+
+    def _builtin(self, w: Writer, name: str, argument: int) -> Val:
+        wide = w.pure("i64", f"call spir_func i64 @{name}(i32 {{}})", w.const(argument, "i32"))
+        return w.pure("i32", "trunc i64 {} to i32", wide)
+
+    def thread_id(self, w: Writer) -> Val:
+        return self._builtin(w, "_Z12get_local_idj", 0)
+
+    def program_id(self, w: Writer, axis: int) -> Val:
+        return self._builtin(w, "_Z12get_group_idj", axis)
+
+    def num_programs(self, w: Writer, axis: int) -> Val:
+        return self._builtin(w, "_Z14get_num_groupsj", axis)
+
+    def barrier(self, w: Writer) -> None:
+        w.do(f"call spir_func void @_Z7barrierj(i32 {_LOCAL_AND_GLOBAL})")
+
+    def shuffle(self, w: Writer, x: Val, mode: str, by: Val) -> Val:
+        name = _SHUFFLES[mode]
+        return w.here("i32", f"call spir_func i32 @{name}(i32 {x.text}, i32 {by.text})")
+
+    # -- atomics
+
+    def atomic_rmw(
+        self, w: Writer, kind: str, ptr: Val, value: Val, e: DType, sem: str, scope: str
+    ) -> Val:
+        if e.is_float:
+            verb = {"add": "fadd", "max": "fmax", "min": "fmin", "xchg": "xchg"}[kind]
+        else:
+            signed = {"max": "max", "min": "min"} if e.is_signed else {"max": "umax", "min": "umin"}
+            verb = signed.get(kind, kind)
+        return w.here(
+            value.ty,
+            f"atomicrmw {verb} {ptr.ty} {ptr.text}, {value.ty} {value.text} "
+            f"{self.syncscope(scope)}{_ORDERINGS[sem]}, align {e.itemsize}",
+        )
+
+    def atomic_cas(
+        self, w: Writer, ptr: Val, cmp: Val, value: Val, e: DType, sem: str, scope: str
+    ) -> Val:
+        success = _ORDERINGS[sem]
+        failure = {"acq_rel": "acquire", "release": "monotonic"}.get(success, success)
+        pair = f"{{ {value.ty}, i1 }}"
+        both = w.here(
+            pair,
+            f"cmpxchg {ptr.ty} {ptr.text}, {cmp.ty} {cmp.text}, {value.ty} {value.text} "
+            f"{self.syncscope(scope)}{success} {failure}, align {e.itemsize}",
+        )
+        return w.pure(value.ty, f"extractvalue {pair} {{}}, 0", both)
+
+    # -- talking to the host
+
+    def clock(self, w: Writer) -> Val:
+        w.declare("_Z22__spirv_ReadClockKHRli", "i64 (i32)")
+        return w.here("i64", "call spir_func i64 @_Z22__spirv_ReadClockKHRli(i32 1)")
