@@ -4,18 +4,23 @@
     tegula.compat.triton.install()
     import triton, triton.language as tl         # Tegula's
 
-or, without touching the program, `python -m tegula.compat.triton script.py [arguments]`.
+or, without touching the program, `python -m tegula.compat.triton script.py [arguments]`, which
+holds for the Python processes that it starts as well, as `install(children=True)` does.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 
 from tegula.compat.triton.finder import AliasDistribution, AliasFinder
 from tegula.compat.triton.table import FOREIGN_OPTIONS, VERSION
 
-__all__ = ["VERSION", "install", "installed", "uninstall"]
+__all__ = ["STARTUP", "VERSION", "install", "installed", "uninstall"]
+
+STARTUP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "startup")
+"""A folder: processes that have it in their PYTHONPATH have the alias from their start."""
 
 _finder = AliasFinder()
 
@@ -25,12 +30,15 @@ def installed() -> bool:
     return _finder in sys.meta_path
 
 
-def install() -> None:
-    """Make `import triton`, and every module below it, mean Tegula in this process.
+def install(*, children: bool = False) -> None:
+    """Make `import triton`, and every module below it, mean Tegula in this process; with `children`
+    in the Python processes that it starts, too.
 
     Environment variables of Triton that have a counterpart, `TRITON_INTERPRET` for example, are
     heeded. Raises ImportError if another `triton` has already been imported.
     """
+    if children:
+        _set_path(lambda path: path if STARTUP in path else [STARTUP, *path])
     if installed():
         return
     other = sys.modules.get("triton")
@@ -65,6 +73,7 @@ def uninstall() -> None:
     from tegula.language import dtypes
     from tegula.runtime import variants
 
+    _set_path(lambda path: [p for p in path if p != STARTUP])
     errors.restate = errors.unchanged
     rules.lax_constants = False
     sys.meta_path.remove(_finder)
@@ -73,3 +82,13 @@ def uninstall() -> None:
     listeners.disconnect()
     for name in [n for n in sys.modules if n == "triton" or n.startswith("triton.")]:
         del sys.modules[name]
+
+
+def _set_path(change: Callable[[list[str]], list[str]]) -> None:
+    """Change the PYTHONPATH that child processes inherit."""
+    old = os.environ.get("PYTHONPATH", "")
+    new = os.pathsep.join(change(old.split(os.pathsep) if old else []))
+    if new != old:
+        os.environ["PYTHONPATH"] = new
+    if not new:
+        os.environ.pop("PYTHONPATH", None)

@@ -6,12 +6,14 @@ import os
 import runpy
 import sys
 
-from tegula.compat.triton import install
+from tegula.compat.triton import STARTUP, install
 
 USAGE = """usage: python -m tegula.compat.triton SCRIPT [ARGUMENT...]
        python -m tegula.compat.triton -m MODULE [ARGUMENT...]
+       python -m tegula.compat.triton --path
 
-Runs a program with `import triton` meaning Tegula."""
+Runs a program with `import triton` meaning Tegula, in processes that it starts as well. `--path`
+prints a folder: programs that have it in their PYTHONPATH need not be started this way."""
 
 
 def main(arguments: list[str]) -> int:
@@ -19,7 +21,10 @@ def main(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(USAGE, file=sys.stderr if not arguments else sys.stdout)
         return 0 if arguments else 2
-    install()
+    if arguments[0] == "--path":
+        print(STARTUP)
+        return 0
+    install(children=True)
     if arguments[0] == "-m":
         if len(arguments) < 2:
             print(USAGE, file=sys.stderr)
