@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from tegula.errors import nearest
@@ -162,9 +163,11 @@ tuple = tuple
 __all__ = [
     name
     for name in globals()
-    if not name.startswith("_") and name not in ("annotations", "Any", "nearest")
+    if not name.startswith("_") and name not in ("annotations", "Any", "importlib", "nearest")
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "extra":
+        return importlib.import_module("tegula.language.extra")
     raise AttributeError(f"the kernel language has no {name!r}{nearest(name, __all__)}")
