@@ -104,9 +104,7 @@ def _truncated(x: int, y: int) -> int:
 
 def _rem(r: Ranges, op: Op, depth: int) -> Range:
     (a, b), (c, d) = r.of(op.operands[0], depth), r.of(op.operands[1], depth)
-    if c < 0:
-        return full_range(op.results[0])
-    limit = max(d - 1, 0)
+    limit = max(abs(c) - 1, abs(d) - 1, 0)
     return max(a, -limit) if a < 0 else 0, min(b, limit) if b > 0 else 0
 
 
@@ -123,6 +121,18 @@ def _max(r: Ranges, op: Op, depth: int) -> Range:
 def _and(r: Ranges, op: Op, depth: int) -> Range:
     tops = [high for low, high in (r.of(v, depth) for v in op.operands) if low >= 0]
     return (0, min(tops)) if tops else full_range(op.results[0])
+
+
+def _neg(r: Ranges, op: Op, depth: int) -> Range:
+    a, b = r.of(op.operands[0], depth)
+    return -b, -a
+
+
+def _shl(r: Ranges, op: Op, depth: int) -> Range:
+    (a, b), (c, d) = r.of(op.operands[0], depth), r.of(op.operands[1], depth)
+    if c < 0 or d > 64:
+        return full_range(op.results[0])
+    return min(a << c, a << d), max(b << c, b << d)
 
 
 def _shr(r: Ranges, op: Op, depth: int) -> Range:
@@ -171,6 +181,8 @@ _RULES: dict[str, Callable[[Ranges, Op, int], Any]] = {
     "add": _add,
     "sub": _sub,
     "mul": _mul,
+    "neg": _neg,
+    "shl": _shl,
     "div": _div,
     "rem": _rem,
     "min": _min,

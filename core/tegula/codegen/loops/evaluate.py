@@ -13,6 +13,7 @@ from tegula.codegen.loops import access, interleave, rare
 from tegula.codegen.loops.buffers import Buffer
 from tegula.codegen.loops.convert import cast, compare
 from tegula.codegen.loops.elementwise import PREDICATES, RULES
+from tegula.codegen.loops.exprs import RUNTIME
 from tegula.codegen.loops.lanes import (
     Lane,
     Lanes,
@@ -66,6 +67,8 @@ class Evaluation(Lanes):
         """Masks known to hold: at an index (`fact_key`), or everywhere (the value itself)."""
         self.wraps: dict[Value, Val] | None = None
         """Remainders that are known not to wrap along the vector dimension, with what to add."""
+        self.flat: set[Value] = set()
+        """Indices that are known to stay within their type in the whole tile."""
         self.exec_mask: Val | None = None
         self.bypass = False
         """Whether stores of whole vectors, which are aligned, bypass the caches."""
@@ -159,7 +162,7 @@ class Evaluation(Lanes):
             moved = self.linear("add", [lane, Uni(start)], elem_of(v.type), elem_of(v.type))
             if moved is None:
                 moved = Vec(self._vector_add(lane, start))
-            return self.remember(v, index, moved)
+            return self.remember(v, index, self._checked(v, moved))
         if op.name == "program_id":
             return self.remember(v, index, Uni(k.w.literal(f"%pid{op.attrs['axis']}", "i32")))
         if op.name == "num_programs":
@@ -430,11 +433,18 @@ class Evaluation(Lanes):
             if name == "rem" and self.wraps is not None and v in self.wraps:
                 x = xs[0]
                 if isinstance(x, Lin):
-                    return Lin(self.w.add(x.base, self.wraps[v]), x.m)
+                    return Lin(self.w.add(x.base, self.wraps[v]), x.m, exact=True)
             lane = self.linear(name, xs, types[0], to)
             if lane is not None:
-                return lane
+                return self._checked(v, lane)
         return Vec(rule(self, op, *[self.vec(x, t) for x, t in zip(xs, types)]))
+
+    def _checked(self, v: Value, lane: Lane) -> Lane:
+        """A lane value of which it is noted whether it is known to stay within its type."""
+        if isinstance(lane, Lin) and not lane.exact and isinstance(elem_of(v.type), DType):
+            step = lane.m if isinstance(lane.m, int) else RUNTIME
+            lane.exact = v in self.flat or self.k.exprs.stays(v, step, self.position.extent)
+        return lane
 
     def _constant_compare(self, op: Op, xs: list[Lane]) -> Lane | None:
         """A comparison whose lanes are all known, as at the end of a row."""

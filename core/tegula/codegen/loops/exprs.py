@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from tegula.analysis.alias import pointer_roots
+from tegula.analysis.ranges import Ranges
 from tegula.ir.core import Block, Function, Op, Value
 from tegula.ir.patterns import constant_value
 from tegula.ir.types import DType, Tile, elem_of, is_pointer, shape_of
@@ -47,6 +48,8 @@ class Exprs:
     def __init__(self, function: Function) -> None:
         self.roots = pointer_roots(function)
         self.params = {v: i for i, v in enumerate(function.body.args)}
+        self.ranges = Ranges({op.regions[0].args[0]: op for op in function.body.walk()
+                              if op.name == "for"})
         self._leaves: dict[Value, dict[Value, bool]] = {}
         self._cost: dict[Value, int] = {}
         self._strides: dict[tuple[Value, int], Stride] = {}
@@ -265,6 +268,18 @@ class Exprs:
             ints = isinstance(e, DType) and e.is_int and isinstance(to, DType) and to.is_int
             return xs[0] if ints and e.bits > 1 and to.bits > 1 else None
         return None
+
+    def stays(self, v: Value, step: Stride, extent: int) -> bool:
+        """Whether a linear index is proven to stay within its type, all along a row.
+
+        With room for the row's length at both ends: a row may be counted from before its lanes.
+        """
+        e = elem_of(v.type)
+        if step is None or not isinstance(e, DType) or not e.is_int or not e.is_signed:
+            return False
+        low, high = self.ranges.of(v)
+        room = extent * (abs(step) if isinstance(step, int) else high - low)
+        return low - room >= e.min_value and high + room <= e.max_value
 
     # -- equality of addresses
 

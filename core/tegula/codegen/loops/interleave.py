@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tegula.codegen.loops.lanes import Position, Vec
+from tegula.codegen.loops.text import Writer
 from tegula.ir.core import Op, Value
 from tegula.ir.types import elem_of, shape_of
 
@@ -34,21 +35,29 @@ def applies(ev: Evaluation, op: Op, index: Index) -> bool:
     return last.base.const == 0 and ev.position.off % 2 == 0
 
 
-def value(ev: Evaluation, op: Op, index: Index) -> Vec:
-    """The lanes of both tiles in turn."""
-    from tegula.codegen.loops.evaluate import Along, Evaluation
+def parts(op: Op, index: Index, w: Writer) -> list[tuple[Value, Index]]:
+    """The tiles, with the index that they are computed at."""
+    from tegula.codegen.loops.evaluate import Along
 
-    w, half, p = ev.w, ev.n // 2, ev.position
     join = op.operands[0].owner
     assert join is not None
+    at = (*index[:-1], Along(w.const(0, "i64"), 1))
+    return [(o, at) for o in join.operands]
+
+
+def value(ev: Evaluation, op: Op, index: Index) -> Vec:
+    """The lanes of both tiles in turn."""
+    from tegula.codegen.loops.evaluate import Evaluation
+
+    w, half, p = ev.w, ev.n // 2, ev.position
     part = Evaluation(ev.k, half, p.extent // 2)
     part.floor, part.producing = ev.floor, ev.producing
+    part.flat, part.steady = ev.flat, ev.steady
     part.facts = {fact for fact in ev.facts if isinstance(fact, Value)}
     iv = None if p.iv is None else w.pure("i64", "lshr exact i64 {}, 1", p.iv)
     part.position = Position(iv, p.off // 2, half, p.extent // 2)
-    at = (*index[:-1], Along(w.const(0, "i64"), 1))
     e = elem_of(op.results[0].type)
-    a, b = (part.vec(part.eval(o, at), e) for o in join.operands)
+    a, b = (part.vec(part.eval(o, at), e) for o, at in parts(op, index, w))
     order = ", ".join(f"i32 {i}, i32 {half + i}" for i in range(half))
     ty = ev.vt(e)
     return Vec(w.pure(ty, f"shufflevector {a.ty} {{}}, {b.ty} {{}}, <{ev.n} x i32> <{order}>",

@@ -17,9 +17,6 @@ from dataclasses import dataclass
 from tegula.codegen.loops.text import Scope, Val, Writer
 from tegula.ir.types import DType, Pointer, ScalarType
 
-SMALL_SPAN = 1 << 30
-"""Widening an index keeps it linear if its lanes stay within this distance of each other."""
-
 
 class Uni:
     """The same value in all lanes."""
@@ -35,13 +32,23 @@ class Uni:
 
 
 class Lin:
-    """``base + m * j``; m counts elements for pointers, and is an int or a scalar."""
+    """``base + m * j``; m counts elements for pointers, and is an int or a scalar.
 
-    __slots__ = ("base", "m")
+    Integers are meant modulo the width of their type.  `exact` ones are not: their terms may be
+    extended one by one, since no lane of the row leaves the type.
+    """
 
-    def __init__(self, base: Val, m: int | Val) -> None:
+    __slots__ = ("base", "exact", "m")
+
+    def __init__(self, base: Val, m: int | Val, exact: bool = False) -> None:
         self.base = base
         self.m = m
+        self.exact = exact
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What two linear values have in common that are equal everywhere."""
+        return self.base.text, self.base.ty, self.m if isinstance(self.m, int) else self.m.text
 
     @property
     def scope(self) -> Scope:
@@ -148,6 +155,10 @@ class Lanes:
         self.w = w
         self.n = n
         self.position = position
+        self.steady: set[tuple[object, ...]] = set()
+        """Keys of linear values that are known to stay within their type along the row."""
+        self.watched: dict[tuple[object, ...], Val] | None = None
+        """Where a row is looked at: the values that would have to, with the condition for it."""
 
     def vt(self, e: ScalarType) -> str:
         return vector(self.n, reg_type(e))
@@ -297,26 +308,50 @@ class Lanes:
             return Uni(w.resize(x.val, ty, e.is_signed))
         assert isinstance(x, Lin)
         grows = int(ty[1:]) > int(x.base.ty[1:])
-        if grows and not self._stays_linear(x, e):
+        if grows and not self.is_exact(x, e):
             return None
         m = x.m if isinstance(x.m, int) else w.resize(x.m, ty, e.is_signed)
         return self.made(w.resize(x.base, ty, e.is_signed), m)
 
-    def _stays_linear(self, x: Lin, e: DType) -> bool:
-        """Whether a linear value can be extended term by term.
-
-        Small steps are trusted not to overflow between lanes (an index that wraps around in the
-        middle of a row addresses nothing); large ones are hashes or the like.
-        """
-        if isinstance(x.m, Val):
-            return e.is_signed and e.bits >= 32
-        if abs(x.m) * self.position.extent >= min(SMALL_SPAN, 1 << (e.bits - 2)):
-            return False
+    def is_exact(self, x: Lin, e: DType) -> bool:
+        """Whether no lane of the row leaves the type of a linear value."""
+        if x.exact or x.key in self.steady:
+            return True
+        if self.watched is not None and e.is_signed and e.bits >= 32:
+            condition = row_stays(self.w, x, e, self.position.extent)
+            if condition is not None:
+                self.watched[x.key] = condition
+                return True
         base = x.base.const
-        if base is None:
-            return e.is_signed and e.bits >= 32
+        if base is None or not isinstance(x.m, int):
+            return False
         last = int(base) + x.m * (self.position.extent - 1)
         return min(int(base), last) >= e.min_value and max(int(base), last) <= e.max_value
+
+
+def within(w: Writer, x: Val, low: int, high: int) -> Val | None:
+    """Whether a signed number lies in a range; None if the range is empty."""
+    if low > high:
+        return None
+    if x.const is not None:
+        return w.const(int(low <= x.const <= high), "i1")
+    half = 1 << (int(x.ty[1:]) - 1)
+    true = w.const(1, "i1")
+    at_least = true if low <= -half else w.icmp("sge", x, w.const(low, x.ty))
+    at_most = true if high >= half - 1 else w.icmp("sle", x, w.const(high, x.ty))
+    return w.both(at_least, at_most)
+
+
+def row_stays(w: Writer, x: Lin, e: DType, extent: int) -> Val | None:
+    """Whether no lane of a row leaves the type; None where one comparison cannot tell."""
+    if isinstance(x.m, int):
+        reach = x.m * (extent - 1)
+        return within(w, x.base, e.min_value - min(0, reach), e.max_value - max(0, reach))
+    if e.bits > 32 or extent > 1 << 30:
+        return None
+    reach64 = w.mul(w.resize(x.m, "i64", True), w.const(extent - 1, "i64"))
+    last = w.add(w.resize(x.base, "i64", True), reach64)
+    return w.icmp("eq", last, w.resize(w.resize(last, x.base.ty, True), "i64", True))
 
 
 def _wrap(value: int, ty: str) -> int:

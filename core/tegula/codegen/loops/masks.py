@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tegula.codegen.loops.access import both
 from tegula.codegen.loops.elementwise import RULES
 from tegula.codegen.loops.evaluate import Index, fact_key
 from tegula.codegen.loops.lanes import Lane, Lin, Position, Uni, Vec
@@ -84,7 +83,8 @@ def _is_index_compare(nest: Nest, v: Value, index: Index) -> bool:
 def everywhere(nest: Nest, terms: Terms) -> tuple[set[object], Val]:
     """Comparisons that can be decided for the whole tile, and when all of them hold.
 
-    What grows along every dimension is below a bound everywhere if its last element is.
+    What grows along every dimension is below a bound everywhere if its last element is, unless it
+    wraps around on the way.
     """
     k, w = nest.k, nest.w
     values: set[object] = set()
@@ -93,13 +93,17 @@ def everywhere(nest: Nest, terms: Terms) -> tuple[set[object], Val]:
         op = v.owner
         assert op is not None
         corner = _corner(nest, v)
-        if corner is None:
+        steady = None if corner is None else w.const(1, "i1")
+        for o in op.operands:
+            more = nest.wrapping.everywhere(o)
+            steady = None if steady is None or more is None else w.both(steady, more)
+        if corner is None or steady is None:
             continue
         a, b = (nest.ev.eval(o, corner) for o in op.operands)
         assert isinstance(a, Uni) and isinstance(b, Uni)
         holds = RULES["cmp"](k.scalar_lanes, op, a.val, b.val)
         values.add(v)
-        condition = both(k.scalar_lanes, condition, holds) or condition
+        condition = w.both(condition, w.both(steady, holds))
     return values, condition
 
 
@@ -182,7 +186,7 @@ class Bounds:
         if not isinstance(m, int) or m <= 0:
             return None
         if pred in ("lt", "le"):
-            room = w.sub(limit, base)
+            room = w.sub(limit, base) if e.bits < 64 else self._distance(limit, base)
             if pred == "le":
                 room = w.add(room, w.const(1, "i64"))
             if m > 1:
@@ -192,11 +196,21 @@ class Bounds:
             return None, w.icmp("s" + pred, base, limit), False
         return None
 
+    def _distance(self, limit: Val, base: Val) -> Val:
+        """The difference of two 64-bit numbers, limited to what rows can have."""
+        w, most = self.w, 1 << 62
+        if limit.const is not None and base.const is not None:
+            far = int(limit.const) - int(base.const)
+            return w.const(max(-most, min(most, far)), "i64")
+        return w.clamp(w.call("llvm.ssub.sat.i64", "i64", limit, base), -most, most)
+
     def _wide(self, x: Lane, e: DType) -> Lane | None:
         """In 64 bits; unsigned numbers of 64 bits compare differently."""
-        if e.bits == 64 and not e.is_signed:
+        if isinstance(x, Vec) or (e.bits == 64 and not e.is_signed):
             return None
-        return None if isinstance(x, Vec) else self.nest.ev.widen(x, e, "i64")
+        if isinstance(x, Lin) and not self.nest.ev.is_exact(x, e):
+            return None
+        return self.nest.ev.widen(x, e, "i64")
 
     def _meet(self, parts: list[tuple[Val | None, Val | None, bool]]) -> Val | None:
         """The part of the row where all bounds and conditions hold."""

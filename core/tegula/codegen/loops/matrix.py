@@ -43,12 +43,16 @@ _WORD = {1: "i8", 2: "i16", 4: "f32", 8: "f64"}
 
 
 class Copy(NamedTuple):
-    """A tile read from `source` and written to `to`: pointers, and which dimension is rows."""
+    """A tile read from `source` and written to `to`: pointers, and which dimension is rows.
+
+    Both are linear in both dimensions where `condition` holds.
+    """
 
     source: Value
     source_rows: int
     to: Value
     to_rows: int
+    condition: Val
 
 
 def holds(nest: Nest, mask: Value) -> bool:
@@ -431,7 +435,10 @@ class MatrixProducts:
         if (x.stride(to, 1), x.stride(source, along)) != (1, 1) or None in (
                 x.stride(to, 0), x.stride(source, across)):
             return None
-        return Copy(source, across, to, 0)
+        linear = [nest.wrapping.everywhere(p) for p in (source, to)]
+        if linear[0] is None or linear[1] is None:
+            return None
+        return Copy(source, across, to, 0, self.w.both(linear[0], linear[1]))
 
     def emit_copy(self, nest: Nest, copy: Copy) -> None:
         """Move the tile by transposing blocks."""

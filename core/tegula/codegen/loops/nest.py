@@ -7,11 +7,11 @@ rest under masks, and stops where nothing can happen any more.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING
 
-from tegula.codegen.loops import folds, handlers
-from tegula.codegen.loops.access import both
+from tegula.codegen.loops import folds, handlers, interleave
 from tegula.codegen.loops.elementwise import RULES
 from tegula.codegen.loops.evaluate import Along, Evaluation, Index, fact_key
 from tegula.codegen.loops.exprs import MOVES, is_tile
@@ -20,11 +20,13 @@ from tegula.codegen.loops.masks import Bounds, collect_terms, everywhere
 from tegula.codegen.loops.plan import Slot
 from tegula.codegen.loops.stream import bypass_condition, finish_bypass, is_stream
 from tegula.codegen.loops.text import Val
-from tegula.ir.core import Value
+from tegula.codegen.loops.wrapping import Wrapping, parts, unmoved
+from tegula.ir.core import Op, Value
 from tegula.ir.types import DType, Pointer, elem_of, shape_of
 
 if TYPE_CHECKING:
     from tegula.codegen.loops.kernel import KernelEmitter
+    from tegula.codegen.loops.matrix import Copy
 
 HANDLERS = {
     "store": handlers.Store, "write": handlers.Write, "touch": handlers.Touch,
@@ -56,6 +58,9 @@ class Nest:
         self.edge = False
         """Whether the version being emitted is for tiles with edges only."""
         self.ev = Evaluation(k, self.n, self.extent)
+        self.wrapping = Wrapping(self)
+        self.wild = False
+        """Whether the version being emitted is for indices that wrap around along a row."""
 
     # -- choices
 
@@ -114,7 +119,7 @@ class Nest:
         return size_of(e)
 
     def _unroll(self) -> int:
-        if any(not h.parallel for h in self.handlers):
+        if self.wild or any(not h.parallel for h in self.handlers):
             return 1
         body = 0
         seen: set[Value] = set()
@@ -150,42 +155,79 @@ class Nest:
         self.ev.floor = w.scope
         self.rows = [d for d, s in enumerate(self.slot.space) if d != self.vdim and s > 1]
         self.handlers = [HANDLERS[i.kind](self, i) for i in self.k.in_order(self.slot.items)]
-        wraps, condition = self._wraps()
-        whole = self._whole_tile()
-        if whole is not None:
-            condition = both(self.k.scalar_lanes, condition, whole[1])
-        if condition is None or condition.const == 1:
-            self._straight(wraps, whole[0] if whole else set())
-        else:
-            self._two_versions(wraps, whole[0] if whole else set(), condition)
+        self.loose = self.wrapping.along(tuple(self._probe())) if self.extent > 1 else {}
+        steady = {v: c for v in self.loose if (c := self.wrapping.never_leaves(v)) is not None}
+        condition = w.const(1, "i1")
+        for c in steady.values():
+            condition = w.both(condition, c)
+        self._either(condition, lambda: self._tame(set(steady)), self._wild, "tame", "wild")
         w.leave(outer)
         for v, x in self.scalars.items():
             self.k.env[v] = Val(x.text, x.ty, w.scope, x.const)
 
-    def _two_versions(self, wraps: dict[Value, Val], facts: set[object], condition: Val) -> None:
-        """One version for tiles without edges and indices that do not wrap, one for all others."""
+    def _probe(self) -> list[Lane]:
+        """The index of the first row."""
+        probe: list[Lane] = [self.ev.zero_index] * len(self.slot.space)
+        if self.extent > 1:
+            probe[self.vdim] = Along(self.w.const(0, "i64"), 1)
+        return probe
+
+    def _either(self, condition: Val, first: Callable[[], None], second: Callable[[], None],
+                *stems: str) -> None:
+        """One of two versions of the nest."""
         w, ev = self.w, self.ev
-        branch = w.begin_if(condition, "inside")
+        if condition.const is not None:
+            (first if condition.const else second)()
+            return
+        branch = w.begin_if(condition, stems[0])
         floor = ev.floor
         ev.floor = w.scope
-        self._straight(wraps, facts)
-        first, self.scalars = self.scalars, {}
-        w.begin_else(branch, "edge")
+        first()
+        made, self.scalars = self.scalars, {}
+        w.begin_else(branch, stems[1])
         ev.floor = w.scope
-        self.edge = bool(facts)
-        self._version(None, set())
-        keys = list(first)
-        joined = w.end_if(branch, [first[v] for v in keys], [self.scalars[v] for v in keys])
+        second()
+        keys = list(made)
+        joined = w.end_if(branch, [made[v] for v in keys], [self.scalars[v] for v in keys])
         ev.floor = floor
         self.scalars = dict(zip(keys, joined))
 
-    def _straight(self, wraps: dict[Value, Val], facts: set[object]) -> None:
-        """The version for tiles without edges; a mere transposition is done in blocks."""
+    def _wild(self) -> None:
+        """The version for indices that wrap around along a row: every lane is computed."""
+        self.wild, self.loose = True, {}
+        self._version(None, set())
+        self.wild = False
+
+    def _tame(self, flat: set[Value]) -> None:
+        """The versions in which the indices `flat` do not wrap around."""
+        w, ev = self.w, self.ev
+        ev.flat = flat
+        self.loose = {v: None for v in self.loose if v not in flat}
+        wraps, condition = self._wraps()
+        whole = self._whole_tile()
+        facts: set[object] = set()
+        if whole is not None:
+            facts = whole[0]
+            condition = w.both(condition, whole[1])
         self.known = facts
         copy = self.k.matrix.copy_of(self)
         if copy is not None:
+            condition = w.both(condition, copy.condition)
+        self._either(condition, lambda: self._straight(wraps, facts, copy),
+                     lambda: self._edge(facts), "inside", "edge")
+        ev.flat, self.edge = set(), False
+
+    def _edge(self, facts: set[object]) -> None:
+        """The version for tiles with edges and remainders that wrap around."""
+        self.edge = bool(facts)
+        self._version(None, set())
+
+    def _straight(self, wraps: dict[Value, Val], facts: set[object], copy: Copy | None) -> None:
+        """The version for tiles without edges; a mere transposition is done in blocks."""
+        self.known = facts
+        if copy is not None:
             self.k.matrix.emit_copy(self, copy)
-        elif self.slot.table is not None and self.k.matrix.holds_rows(self):
+        elif self.slot.table is not None and not self.loose and self.k.matrix.holds_rows(self):
             self.k.matrix.emit_row_addresses(self)
         else:
             self._version(wraps or None, facts)
@@ -198,11 +240,9 @@ class Nest:
 
     def _whole_tile(self) -> tuple[set[object], Val] | None:
         """Masks that hold for the whole tile under a condition; None where rows are looked at."""
-        if not self.rows or self.n == 1 or not self._masked():
+        if not self.rows or self.n == 1 or not self.masked():
             return None
-        probe: list[Lane] = [self.ev.zero_index] * len(self.slot.space)
-        probe[self.vdim] = Along(self.w.const(0, "i64"), 1)
-        found = everywhere(self, collect_terms(self, tuple(probe)))
+        found = everywhere(self, collect_terms(self, tuple(self._probe())))
         return found if found[0] else None
 
     def _loops(self, level: int, index: list[Lane]) -> None:
@@ -228,6 +268,61 @@ class Nest:
         ev.exec_mask = None
         ev.position = Position(None, 0, self.n, self.extent)
         states = [h.start(ev) for h in self.handlers]
+        steady = self._steady(index)
+        if steady is None:
+            states = self._elements(index, states)
+        else:
+            states = self._row_versions(index, states, steady)
+        ev.facts = set(self.known)
+        ev.exec_mask = None
+        row = tuple(index)
+        for h, state in zip(self.handlers, states):
+            h.finish(ev, row, state)
+
+    def _steady(self, index: list[Lane]) -> Val | None:
+        """When no index leaves its type along a row; None where that is known before."""
+        if not self.loose:
+            return None
+        ev, w = self.ev, self.w
+        probe = list(index)
+        probe[self.vdim] = Along(w.const(0, "i64"), 1)
+        ev.watched = {}
+        for v, i in self.walk(tuple(probe), every=True):
+            op = v.owner
+            if op is not None and op.name == "addptr" and self._loose_offset(op, i):
+                ev.eval(op.operands[1], i)
+        watched, ev.watched = ev.watched, None
+        ev.steady = set(watched)
+        condition = w.const(1, "i1")
+        for c in watched.values():
+            condition = w.both(condition, c)
+        return None if condition.const == 1 else condition
+
+    def _loose_offset(self, op: Op, index: Index) -> bool:
+        """Whether an offset varies linearly along the row, and may wrap around."""
+        offset, x = op.operands[1], self.k.exprs
+        ways = [d for d, i in enumerate(index) if not isinstance(i, Uni)]
+        return all(x.stride(offset, d) is not None for d in ways) and any(
+            unmoved(o) in self.loose for p in parts(offset) for o in (*p.results, *p.operands))
+
+    def _row_versions(self, index: list[Lane], states: list[list[Val]], steady: Val
+                      ) -> list[list[Val]]:
+        """A row whose indices stay within their type, or one where every lane is computed."""
+        w, ev = self.w, self.ev
+        known = ev.steady
+        branch = w.begin_if(steady, "steady")
+        made = self._elements(index, states)
+        w.begin_else(branch, "wild")
+        self.wild, ev.steady = True, set()
+        ev.facts, ev.exec_mask = set(self.known), None
+        other = self._elements(index, states)
+        self.wild, ev.steady = False, known
+        flat = iter(w.end_if(branch, [x for s in made for x in s], [x for s in other for x in s]))
+        return [[next(flat) for _ in s] for s in made]
+
+    def _elements(self, index: list[Lane], states: list[list[Val]]) -> list[list[Val]]:
+        """The elements of a row."""
+        ev = self.ev
         bounds = self._bounds(index)
         if self.reverse:
             states = self._backward(index, states)
@@ -237,15 +332,11 @@ class Nest:
             states = self._whole(index, states)
         else:
             states = self._parted(index, states, bounds)
-        ev.facts = set(self.known)
-        ev.exec_mask = None
-        row = tuple(index)
-        for h, state in zip(self.handlers, states):
-            h.finish(ev, row, state)
+        return states
 
     def _bounds(self, index: list[Lane]) -> Bounds | None:
         """The masks of the row that compare an index along the vector dimension with a bound."""
-        if self.extent == 1 or self.known or not self._masked():
+        if self.extent == 1 or self.known or self.wild or not self.masked():
             return None
         probe = list(index)
         probe[self.vdim] = Along(self.w.const(0, "i64"), 1)
@@ -254,7 +345,7 @@ class Nest:
             return None
         return Bounds(self, terms)
 
-    def _masked(self) -> bool:
+    def masked(self) -> bool:
         """Whether any access of the nest has a mask."""
         masked = any(i.op is not None and i.op.name == "store" and i.op.operand("mask") is not None
                      for i in self.slot.items)
@@ -316,7 +407,7 @@ class Nest:
                    guard: bool) -> list[list[Val]]:
         """Whole vectors from 0 to `stop`, a multiple of the step."""
         w, n = self.w, self.n
-        if not self.ev.bypass and not self.plain:
+        if not self.ev.bypass and not self.plain and not self.wild:
             probe = list(index)
             probe[self.vdim] = Along(w.const(0, "i64"), 1)
             condition = bypass_condition(self, probe)
@@ -409,17 +500,17 @@ class Nest:
 
     # -- indices that wrap around
 
-    def _wraps(self) -> tuple[dict[Value, Val], Val | None]:
+    def _wraps(self) -> tuple[dict[Value, Val], Val]:
         """Remainders along the vector dimension: what they add where they do not wrap around.
 
-        Also the condition for that; None where there are no such remainders.
+        Also the condition for that.
         """
-        found = self._remainders()
-        if not found or self.n == 1:
-            return {}, None
         w, l = self.w, self.k.scalar_lanes
         wraps: dict[Value, Val] = {}
-        condition: Val | None = None
+        condition = w.const(1, "i1")
+        found = self._remainders()
+        if not found or self.n == 1:
+            return wraps, condition
         for v, index in found:
             if v in wraps:
                 continue
@@ -429,10 +520,12 @@ class Nest:
             x, d = (self.ev.eval(o, index) for o in op.operands)
             if not (isinstance(x, Lin) and isinstance(x.m, int) and x.m > 0 and isinstance(d, Uni)):
                 continue
-            first = RULES["rem"](l, op, x.base, d.val)
-            last = w.add(first, w.const((self.extent - 1) * x.m, first.ty))
             e = elem_of(v.type)
             assert isinstance(e, DType)
+            if (self.extent - 1) * x.m > min(e.max_value, 1 << 62):
+                continue
+            first = RULES["rem"](l, op, x.base, d.val)
+            last = w.add(first, w.const((self.extent - 1) * x.m, first.ty))
             ok = w.icmp("slt" if e.is_signed else "ult", last, d.val)
             # The index itself must not wrap around its type on the way either.
             end = w.add(x.base, w.const((self.extent - 1) * x.m, x.base.ty))
@@ -441,16 +534,14 @@ class Nest:
             if e.is_signed:
                 positive = w.icmp("sge", x.base, w.const(0, x.base.ty))
                 ok = w.pure("i1", "and i1 {}, {}", ok, positive)
-            condition = ok if condition is None else w.pure("i1", "and i1 {}, {}", condition, ok)
+            condition = w.both(condition, ok)
             wraps[v] = w.sub(first, x.base)
         return wraps, condition
 
     def _remainders(self) -> list[tuple[Value, Index]]:
         """Remainders of an index that runs along the vector dimension."""
-        probe: list[Lane] = [self.ev.zero_index] * len(self.slot.space)
-        probe[self.vdim] = Along(self.w.const(0, "i64"), 1)
         out = []
-        for v, index in self.walk(tuple(probe)):
+        for v, index in self.walk(tuple(self._probe())):
             op = v.owner
             moving = [d for d, i in enumerate(index) if isinstance(i, Along)]
             if op is None or op.name != "rem" or len(moving) != 1:
@@ -464,12 +555,18 @@ class Nest:
                 out.append((v, index))
         return out
 
-    def walk(self, index: Index) -> list[tuple[Value, Index]]:
-        """Every lazy tile value that the nest's items compute, with its index."""
+    def walk(self, index: Index, every: bool = False) -> list[tuple[Value, Index]]:
+        """Every lazy tile value that the nest's items compute, with its index.
+
+        With `every`, also at the other indices that one step asks for.
+        """
         stack: list[tuple[Value, Index]] = []
         for item in self.slot.items:
             for v in item.needs:
-                if self.slot.view is not None:
+                if every and item.kind == "panel":
+                    _, _, valid = item.target
+                    stack += [(v, self.slot.view(self, index, i)) for i in range(valid)]
+                elif self.slot.view is not None:
                     stack.append((v, self.slot.view(self, index)))
                 elif is_tile(v) and shape_of(v.type) == self.slot.space:
                     stack.append((v, index))
@@ -487,6 +584,8 @@ class Nest:
                     v in k.homes and v not in self.ev.producing):
                 continue
             out.append(at)
-            if op.operands and op.name != "splat":
+            if every and op.name == "reshape" and interleave.applies(self.ev, op, i):
+                stack += interleave.parts(op, i, self.w)
+            elif op.operands and op.name != "splat":
                 stack += self.ev._operands(op, v, i)
         return out

@@ -205,6 +205,14 @@ class Writer:
     def icmp(self, pred: str, a: Val, b: Val) -> Val:
         return self.pure("i1", f"icmp {pred} {a.ty} {{}}, {{}}", a, b)
 
+    def both(self, a: Val, b: Val) -> Val:
+        """Conjunction of two conditions."""
+        if a.const is not None:
+            return b if a.const else a
+        if b.const is not None:
+            return a if b.const else b
+        return self.pure("i1", "and i1 {}, {}", a, b)
+
     def select(self, c: Val, a: Val, b: Val) -> Val:
         if c.const is not None:
             return a if c.const else b
