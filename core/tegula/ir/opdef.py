@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 REQUIRED: Any = type("REQUIRED", (), {"__repr__": lambda self: "REQUIRED"})()
 
-TRAITS = frozenset({"pure", "elementwise", "commutative", "terminator", "symbol"})
+TRAITS = frozenset({"pure", "elementwise", "commutative", "terminator", "symbol", "scheduled"})
 EFFECTS = frozenset({"read", "write", "atomic", "io"})
 
 
@@ -81,6 +81,10 @@ class OpDef:
 
 
 OPS: dict[str, OpDef] = {}
+"""The ops that programs are made of."""
+
+SCHEDULED: dict[str, OpDef] = {}
+"""Ops with the trait `scheduled`: only later stages of a backend make them."""
 
 
 def _operands(text: str) -> tuple[OperandDef, ...]:
@@ -118,9 +122,9 @@ def op(
             operand_index={o.name: i for i, o in enumerate(operands)},
             simple=all(o.arity == "one" for o in operands),
         )
-        if name in OPS:
+        if name in OPS or name in SCHEDULED:
             raise TypeError(f"op {name} is declared twice")
-        OPS[name] = d
+        (SCHEDULED if "scheduled" in t else OPS)[name] = d
         return d
 
     return declare

@@ -8,7 +8,7 @@ from typing import Any
 from .builder import make_op
 from .core import Block, Function, Module, Op, Value
 from .location import Location
-from .opdef import IRError, OpDef
+from .opdef import SCHEDULED, IRError, OpDef
 from .ops import OPS
 from .types import DTYPES, Descriptor, DType, Pointer, Tile, Type
 
@@ -238,7 +238,7 @@ class _Parser:
             self.expect("=")
         at_name = self.at
         word = self.take("word", "an operation")
-        d = OPS.get(word)
+        d = OPS.get(word) or SCHEDULED.get(word)
         if d is None:
             raise self.fail(f"unknown operation {word!r}", at_name)
         operands = self.operands(d)

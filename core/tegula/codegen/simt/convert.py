@@ -1,0 +1,93 @@
+"""Layout conversions: a tile moves to other registers and threads.
+
+Nothing, a choice of registers, or a way through shared memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING
+
+from tegula.codegen.loops.text import Val
+from tegula.codegen.simt.layout import Layout, register_map
+from tegula.codegen.simt.registry import Context, lowers, shared_size
+from tegula.ir.core import Op
+from tegula.ir.types import ScalarType, elem_of
+
+if TYPE_CHECKING:
+    from tegula.codegen.simt.kernel import Emitter
+
+PAD_EVERY = 128
+"""Bytes after which a row of shared memory is shifted by one wide access, against conflicts."""
+PAD = 16
+
+
+def _scratch(op: Op, ctx: Context) -> int:
+    x, (v,) = op.operands[0], op.results
+    source, target = ctx.layouts[x], ctx.layouts[v]
+    if register_map(source, target) is not None:
+        return 0
+    return padded_bytes(prod(source.shape), elem_of(x.type))
+
+
+@lowers("convert_layout", scratch=_scratch)
+def _convert(k: Emitter, op: Op) -> None:
+    x, (v,) = op.operands[0], op.results
+    source, target = k.layout(x), k.layout(v)
+    regs = k.regs(x)
+    picks = register_map(source, target)
+    if picks is not None:
+        k.set(v, [regs[i] for i in picks])
+        return
+    e = elem_of(x.type)
+    place = k.scratch(op)
+    write_tile(k, place, source, regs, e)
+    k.barrier()
+    k.set(v, read_tile(k, place, target, e))
+
+
+def padded_bytes(count: int, e: ScalarType) -> int:
+    """Bytes that a tile takes in shared memory."""
+    size = count * shared_size(e)
+    return size + (size - 1) // PAD_EVERY * PAD
+
+
+def byte_of(k: Emitter, index: Val, e: ScalarType) -> Val:
+    """Where the element with an index lies, in bytes (i32)."""
+    w, size = k.w, shared_size(e)
+    linear = w.mul(index, k.i32(size))
+    per_row = PAD_EVERY // size
+    row = w.pure("i32", "lshr i32 {}, {}", index, k.i32(per_row.bit_length() - 1))
+    return w.add(linear, w.mul(row, k.i32(PAD)))
+
+
+def run_length(layout: Layout, e: ScalarType) -> int:
+    """How many neighbouring elements the first registers hold, up to one wide access."""
+    limit, n = PAD // shared_size(e), 0
+    while n < len(layout.register) and layout.register[n] == 1 << n and 1 << n + 1 <= limit:
+        n += 1
+    return 1 << n
+
+
+def write_tile(k: Emitter, place: int, layout: Layout, regs: Sequence[Val], e: ScalarType) -> None:
+    """Put a tile into shared memory; one of the threads that hold an element writes it."""
+    n = run_length(layout, e)
+    owner = k.owner(layout)
+    indices = k.indices(layout)
+    addresses = [k.shared_at(place, byte_of(k, indices[r], e)) for r in range(0, len(regs), n)]
+    branch = k.w.begin_if(owner) if owner is not None else None
+    for i, address in enumerate(addresses):
+        k.put(address, regs[i * n : i * n + n], e)
+    if branch is not None:
+        k.w.end_if(branch)
+
+
+def read_tile(k: Emitter, place: int, layout: Layout, e: ScalarType) -> list[Val]:
+    """A tile from shared memory in any layout."""
+    n = run_length(layout, e)
+    indices = k.indices(layout)
+    out: list[Val] = []
+    for r in range(0, layout.registers, n):
+        out += k.get(k.shared_at(place, byte_of(k, indices[r], e)), n, e)
+    return out

@@ -1,0 +1,199 @@
+"""`Simt`: everything that the shared lowering has to know of a vendor's machine.
+
+A backend subclasses it. The base class gives what plain LLVM IR can say; a vendor overrides what
+its machine says otherwise or better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tegula.codegen.loops.text import Val, Writer
+from tegula.ir.types import DType
+
+GLOBAL = "ptr addrspace(1)"
+SHARED = "ptr addrspace(3)"
+
+SHARED_SYMBOL = "@tegula_shared"
+"""The array of shared memory of a program."""
+
+ERROR_PARAMETER = "%tegula_error"
+"""The last parameter of a kernel with assertions: where the first failure is written."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """How a global access behaves besides its address: hints and ordering as the ops give them."""
+
+    cache: str = ""
+    evict: str = ""
+    volatile: bool = False
+
+
+PLAIN = Access()
+
+
+class Simt:
+    """A machine of threads in lockstep groups ("warps"), with memory that a program shares.
+
+    All methods take the `Writer` of the function being written and append instructions to it.
+    """
+
+    warp_size: int = 32
+    vector_bits: int = 128
+    """The widest access to memory of one thread."""
+    shared_limit: int = 48 << 10
+    """Bytes of shared memory that a program may use."""
+    native_math: tuple[str, ...] = ()
+    """Math ops that `rules` or the base table emit directly, so that they need no expansion."""
+    rules: ClassVar[dict[str, Callable[..., Val]]] = {}
+    """Elementwise rules that replace those of the shared table; see `elementwise.RULES`."""
+    scopes: ClassVar[dict[str, str]] = {"cta": "workgroup", "gpu": "device", "sys": ""}
+    """LLVM's names for the scopes of atomics; empty: all threads of the system."""
+
+    # -- the module
+
+    def header(self) -> str:
+        """Target triple, data layout and declarations before everything else."""
+        raise NotImplementedError
+
+    def shared(self, nbytes: int) -> str:
+        """The definition of `SHARED_SYMBOL` with room for `nbytes`."""
+        return f"{SHARED_SYMBOL} = internal addrspace(3) global [{nbytes} x i8] poison, align 128"
+
+    def kernel(self, name: str, params: Sequence[tuple[str, str, dict[str, Any]]], body: str,
+               threads: int) -> str:
+        """The kernel's definition. `params` are (LLVM type, name, facts such as `divisible`)."""
+        raise NotImplementedError
+
+    def footer(self, name: str, threads: int) -> str:
+        """What follows the kernel: attributes and metadata."""
+        return ""
+
+    # -- threads
+
+    def thread_id(self, w: Writer) -> Val:
+        """Number of the thread in its program, i32."""
+        raise NotImplementedError
+
+    def program_id(self, w: Writer, axis: int) -> Val:
+        raise NotImplementedError
+
+    def num_programs(self, w: Writer, axis: int) -> Val:
+        raise NotImplementedError
+
+    def barrier(self, w: Writer) -> None:
+        """Wait for all threads of the program; orders shared and global memory among them."""
+        raise NotImplementedError
+
+    def shuffle(self, w: Writer, x: Val, mode: str, by: Val) -> Val:
+        """The i32 `x` of another lane: lane ^ by ("xor"), lane - by ("up"), lane + by ("down") or
+        lane `by` ("idx"). Lanes out of range give the thread's own value or anything."""
+        raise NotImplementedError
+
+    # -- memory
+
+    def load(self, w: Writer, ptr: Val, ty: str, count: int, pred: Val | None,
+             other: Sequence[Val] | None, access: Access, align: int) -> list[Val]:
+        """`count` neighbouring elements of LLVM type `ty`; where `pred` is false nothing is read and
+        `other` (default: zeros) is the result."""
+        zero = zero_of(w, ty)
+        if pred is not None and pred.const is not None:
+            if not pred.const:
+                return list(other) if other else [zero] * count
+            pred = None
+        if pred is None:
+            return plain_load(w, ptr, ty, count, access.volatile, align)
+        branch = w.begin_if(pred)
+        there = plain_load(w, ptr, ty, count, access.volatile, align)
+        return w.end_if(branch, there, list(other) if other else [zero] * count)
+
+    def store(self, w: Writer, ptr: Val, values: Sequence[Val], pred: Val | None, access: Access,
+              align: int) -> None:
+        """Store neighbouring elements where `pred` holds."""
+        if pred is not None and pred.const is not None:
+            if not pred.const:
+                return
+            pred = None
+        if pred is None:
+            plain_store(w, ptr, values, align)
+            return
+        branch = w.begin_if(pred)
+        plain_store(w, ptr, values, align)
+        w.end_if(branch)
+
+    def atomic_rmw(self, w: Writer, kind: str, ptr: Val, value: Val, e: DType, sem: str,
+                   scope: str) -> Val:
+        """One atomic read-modify-write by this thread; gives the old value. `kind` as in the op."""
+        raise NotImplementedError
+
+    def atomic_cas(self, w: Writer, ptr: Val, cmp: Val, value: Val, e: DType, sem: str,
+                   scope: str) -> Val:
+        """One compare-and-swap of integers (floats come as their bits)."""
+        raise NotImplementedError
+
+    def atomic_load(self, w: Writer, ptr: Val, ty: str, sem: str, scope: str) -> Val:
+        """One atomic load of an integer type."""
+        ordering = {"relaxed": "monotonic"}.get(sem, "acquire")
+        return w.here(ty, f"load atomic {ty}, {ptr.ty} {ptr.text} {self.syncscope(scope)}"
+                          f"{ordering}, align {max(1, int(ty[1:]) // 8)}")
+
+    def atomic_store(self, w: Writer, ptr: Val, value: Val, sem: str, scope: str) -> None:
+        """One atomic store of an integer type."""
+        ordering = {"relaxed": "monotonic"}.get(sem, "release")
+        w.do(f"store atomic {value.ty} {value.text}, {ptr.ty} {ptr.text} "
+             f"{self.syncscope(scope)}{ordering}, align {max(1, int(value.ty[1:]) // 8)}")
+
+    def syncscope(self, scope: str) -> str:
+        name = self.scopes.get(scope, "")
+        return f'syncscope("{name}") ' if name else ""
+
+    # -- talking to the host
+
+    def print_value(self, w: Writer, prefix: str, value: Val, e: Any, hex: bool,
+                    where: Sequence[Val], index: Sequence[Val]) -> None:
+        """Print one element: program ids `where`, its coordinates `index`."""
+        raise NotImplementedError
+
+    def clock(self, w: Writer) -> Val:
+        """Nanoseconds of a clock that only goes forward, i64 (for polls with a timeout)."""
+        raise NotImplementedError
+
+
+def zero_of(w: Writer, ty: str) -> Val:
+    """The zero of an LLVM scalar type."""
+    if ty.startswith("i"):
+        return w.const(0, ty)
+    if ty.startswith("ptr"):
+        return w.literal("null", ty)
+    return w.literal("0xH0000" if ty == "half" else "0.0", ty, 0.0)
+
+
+def plain_load(w: Writer, ptr: Val, ty: str, count: int, volatile: bool, align: int) -> list[Val]:
+    """A load instruction, of a vector where `count` is more than 1."""
+    verb = "load volatile" if volatile else "load"
+    if count == 1:
+        return [w.here(ty, f"{verb} {ty}, {ptr.ty} {ptr.text}, align {align}")]
+    vec = f"<{count} x {ty}>"
+    v = w.here(vec, f"{verb} {vec}, {ptr.ty} {ptr.text}, align {align}")
+    return [w.pure(ty, f"extractelement {vec} {{}}, i32 {i}", v) for i in range(count)]
+
+
+def plain_store(w: Writer, ptr: Val, values: Sequence[Val], align: int) -> None:
+    """A store instruction, of a vector for several values."""
+    x = packed(w, values)
+    w.do(f"store {x.ty} {x.text}, {ptr.ty} {ptr.text}, align {align}")
+
+
+def packed(w: Writer, values: Sequence[Val]) -> Val:
+    """Scalars of one type as a vector (one alone stays a scalar)."""
+    if len(values) == 1:
+        return values[0]
+    ty = values[0].ty
+    vec = f"<{len(values)} x {ty}>"
+    v = w.literal("poison", vec)
+    for i, x in enumerate(values):
+        v = w.pure(vec, f"insertelement {vec} {{}}, {ty} {{}}, i32 {i}", v, x)
+    return v

@@ -1,0 +1,66 @@
+"""The entry of the lowering: a module with one kernel becomes LLVM text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tegula.codegen.loops.evaluate import Unsupported
+from tegula.codegen.loops.prepare import prepare
+from tegula.codegen.simt import (  # noqa: F401  (each enters its ops into the table)
+    collect,
+    combine,
+    control,
+    convert,
+    dot,
+    memory,
+    output,
+    shapes,
+)
+from tegula.codegen.simt.assign import assign_layouts
+from tegula.codegen.simt.hooks import Simt
+from tegula.codegen.simt.kernel import Emitter
+from tegula.codegen.simt.registry import Context
+from tegula.codegen.simt.scratch import plan_memory
+from tegula.ir.core import Function, Module
+from tegula.ir.types import shape_of
+
+
+@dataclass
+class Lowered:
+    """A kernel as LLVM text, and what a launch has to know."""
+
+    text: str
+    shared_bytes: int
+    asserts: list[str] = field(default_factory=list)
+    alias_pairs: list[tuple[int, int, bool]] = field(default_factory=list)
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+def lower(module: Module, simt: Simt, *, num_warps: int = 4, assume_disjoint: bool = True,
+          debug: bool = False) -> Lowered:
+    """Lower the module's kernel for `num_warps` warps of a machine."""
+    (kernel,) = module.kernels
+    function = prepare(module, kernel)
+    _check_sizes(function)
+    assigned = assign_layouts(function, simt, num_warps)
+    ctx = Context(assigned.layouts, simt, num_warps)
+    plan = plan_memory(assigned.function, ctx)
+    k = Emitter(assigned.function, ctx, plan, debug)
+    k.axes, k.origins = assigned.axes, assigned.origin
+    body = k.run()
+    threads = ctx.threads
+    parts = [simt.header(), *k.w.declares.values()]
+    if plan.shared_bytes:
+        parts.append(simt.shared(plan.shared_bytes))
+    parts += [simt.kernel(kernel.name, k.params(), body, threads),
+              simt.footer(kernel.name, threads)]
+    return Lowered("\n".join(p for p in parts if p) + "\n", plan.shared_bytes, k.asserts)
+
+
+def _check_sizes(function: Function) -> None:
+    for op in function.body.walk():
+        for v in (*op.results, *op.operands):
+            for size in shape_of(v.type):
+                if size <= 0 or size & (size - 1):
+                    raise Unsupported(op, f"a tile with a size of {size}, which is no power of two")

@@ -1,0 +1,219 @@
+"""Access to global memory: as wide as the addresses allow, predicated where there is a mask."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tegula.codegen.loops.text import Val
+from tegula.codegen.simt.elementwise import from_memory, memory_type, to_memory
+from tegula.codegen.simt.hooks import GLOBAL, Access
+from tegula.codegen.simt.layout import Layout, axis_fields
+from tegula.codegen.simt.registry import Context, lowers, shared_size
+from tegula.ir.core import Op, Value
+from tegula.ir.types import DType, Pointer, elem_of, shape_of
+
+if TYPE_CHECKING:
+    from tegula.codegen.simt.kernel import Emitter
+
+
+def pointee(v: Value) -> DType | Pointer:
+    """What a pointer or tile of pointers points to."""
+    p = elem_of(v.type)
+    assert isinstance(p, Pointer)
+    return p.elem
+
+
+def access_length(k: Emitter, op: Op, layout: Layout, mask: Value | None) -> tuple[int, int]:
+    """How many registers one access takes, and its alignment in bytes: the first registers must
+    be neighbours along an axis along which the addresses are."""
+    ptr = op.operands[0]
+    size = shared_size(pointee(ptr))
+    info = k.axes.of(k.origin(ptr))
+    if not layout.register:
+        return 1, _alignment(info.every(), size)
+    limit = k.simt.vector_bits // 8 // size
+    best, align = 1, _alignment(info.every(), size)
+    for axis, (shift, bits) in enumerate(axis_fields(layout.shape)):
+        n = 0
+        while n < min(bits, len(layout.register)) and layout.register[n] == 1 << shift + n:
+            n += 1
+        run = min(1 << n, limit)
+        if run > 1:
+            allowed = k.axes.vector_length(k.origin(ptr), None, axis)
+            if mask is not None:
+                allowed = min(allowed, _low_bit(k.axes.of(k.origin(mask)).constancy[axis]))
+            run = min(run, _low_bit(allowed))
+            if run > best:
+                best, align = run, run * size
+    return best, align
+
+
+def _low_bit(n: int) -> int:
+    return n & -n if n else 1 << 30
+
+
+def _alignment(every: int, size: int) -> int:
+    return max(1, min(size, _low_bit(every))) if every > 1 else size
+
+
+def _behaviour(op: Op) -> Access:
+    a = op.attrs
+    return Access(a.get("cache") or "", a.get("evict") or "", bool(a.get("volatile")))
+
+
+def _predicates(k: Emitter, mask: Value | None, count: int) -> list[Val | None]:
+    return list(k.regs(mask)) if mask is not None else [None] * count
+
+
+@lowers("load")
+def _load(k: Emitter, op: Op) -> None:
+    w = k.w
+    ptr, mask, other = op.operands[0], op.operand("mask"), op.operand("other")
+    (v,) = op.results
+    layout, e = k.layout(v), elem_of(v.type)
+    ptrs = k.regs(ptr)
+    preds = _predicates(k, mask, len(ptrs))
+    others = [to_memory(w, x, e) for x in k.regs(other)] if other is not None else None
+    n, align = access_length(k, op, layout, mask)
+    out: list[Val] = []
+    for r in range(0, len(ptrs), n):
+        rest = others[r : r + n] if others is not None else None
+        xs = k.simt.load(w, ptrs[r], memory_type(e), n, preds[r], rest, _behaviour(op), align)
+        out += [from_memory(w, x, e) for x in xs]
+    k.set(v, out)
+
+
+@lowers("store")
+def _store(k: Emitter, op: Op) -> None:
+    w = k.w
+    ptr, value, mask = op.operands[0], op.operands[1], op.operand("mask")
+    layout, e = k.layout(ptr), elem_of(value.type)
+    ptrs = k.regs(ptr)
+    values = [to_memory(w, x, e) for x in k.regs(value)]
+    preds = _predicates(k, mask, len(ptrs))
+    owner = k.owner(layout)
+    n, align = access_length(k, op, layout, mask)
+    for r in range(0, len(ptrs), n):
+        pred = k.both(owner, preds[r])
+        k.simt.store(w, ptrs[r], values[r : r + n], pred, _behaviour(op), align)
+
+
+# -- atomics
+
+
+def _result_scratch(op: Op, ctx: Context) -> int:
+    """Results of atomics that one thread makes for several go through shared memory."""
+    if not op.results:
+        return 0
+    (v,) = op.results
+    if not shape_of(v.type):
+        return 16
+    layout = ctx.layouts[v]
+    if not layout.free:
+        return 0
+    from tegula.codegen.simt.convert import padded_bytes
+
+    return padded_bytes(1 << len(layout.register) + len(layout.threads), elem_of(v.type))
+
+
+def _each(k: Emitter, op: Op, act: object, mask: Value | None) -> None:
+    """Run `act(register)` under the mask in the thread that owns the element, then share the
+    results with the threads that hold copies."""
+    assert callable(act)
+    w = k.w
+    ptr = op.operands[0]
+    layout = k.layout(ptr)
+    owner = k.owner(layout)
+    preds = _predicates(k, mask, layout.registers)
+    if not op.results:
+        for r in range(layout.registers):
+            _under(k, k.both(owner, preds[r]), lambda r=r: act(r) and [], [])
+        return
+    (v,) = op.results
+    e = elem_of(v.type)
+    zero = k.constant(0, e)
+    out = [_under(k, k.both(owner, preds[r]), lambda r=r: [act(r)], [zero])[0]
+           for r in range(layout.registers)]
+    if owner is not None:
+        out = _shared_out(k, op, layout, out)
+    k.set(v, out)
+    del w
+
+
+def _under(k: Emitter, pred: Val | None, act: object, otherwise: list[Val]) -> list[Val]:
+    assert callable(act)
+    if pred is None or (pred.const is not None and pred.const):
+        return act() or []
+    if pred.const is not None:
+        return otherwise
+    branch = k.w.begin_if(pred)
+    there = act() or []
+    return k.w.end_if(branch, there, otherwise)
+
+
+def _shared_out(k: Emitter, op: Op, layout: Layout, regs: list[Val]) -> list[Val]:
+    from tegula.codegen.simt.convert import read_tile, write_tile
+
+    e = elem_of(op.results[0].type)
+    place = k.scratch(op)
+    write_tile(k, place, layout, regs, e)
+    k.barrier()
+    return read_tile(k, place, layout, e)
+
+
+@lowers("atomic_rmw", scratch=_result_scratch)
+def _rmw(k: Emitter, op: Op) -> None:
+    ptr, value = (k.regs(v) for v in op.operands[:2])
+    e = elem_of(op.operands[1].type)
+    assert isinstance(e, DType)
+    kind, sem, scope = op.attrs["kind"], op.attrs["sem"], op.attrs["scope"]
+
+    def act(r: int) -> Val:
+        old = k.simt.atomic_rmw(k.w, kind, ptr[r], to_memory(k.w, value[r], e), e, sem, scope)
+        return from_memory(k.w, old, e)
+
+    _each(k, op, act, op.operand("mask"))
+
+
+@lowers("atomic_cas", scratch=_result_scratch)
+def _cas(k: Emitter, op: Op) -> None:
+    ptr, cmp, value = (k.regs(v) for v in op.operands[:3])
+    e = elem_of(op.operands[1].type)
+    assert isinstance(e, DType)
+    sem, scope = op.attrs["sem"], op.attrs["scope"]
+
+    def act(r: int) -> Val:
+        old, new = (k.raw(to_memory(k.w, x[r], e)) for x in (cmp, value))
+        seen = k.simt.atomic_cas(k.w, ptr[r], old, new, e, sem, scope)
+        return from_memory(k.w, k.cooked(seen, memory_type(e)), e)
+
+    _each(k, op, act, None)
+
+
+@lowers("atomic_load", scratch=_result_scratch)
+def _atomic_load(k: Emitter, op: Op) -> None:
+    ptr = k.regs(op.operands[0])
+    e = elem_of(op.results[0].type)
+    sem, scope = op.attrs["sem"], op.attrs["scope"]
+    ty = memory_type(e)
+
+    def act(r: int) -> Val:
+        raw = k.simt.atomic_load(k.w, ptr[r], f"i{shared_size(e) * 8}", sem, scope)
+        return from_memory(k.w, k.cooked(raw, ty), e)
+
+    _each(k, op, act, op.operand("mask"))
+
+
+@lowers("atomic_store")
+def _atomic_store(k: Emitter, op: Op) -> None:
+    ptr, value = (k.regs(v) for v in op.operands[:2])
+    e = elem_of(op.operands[1].type)
+    sem, scope = op.attrs["sem"], op.attrs["scope"]
+
+    def act(r: int) -> None:
+        k.simt.atomic_store(k.w, ptr[r], k.raw(to_memory(k.w, value[r], e)), sem, scope)
+
+    _each(k, op, act, op.operand("mask"))
+
+
+__all__ = ["GLOBAL", "access_length", "pointee"]
