@@ -6,6 +6,7 @@ VENV   := .venv
 PY     := $(VENV)/bin/python
 STAMP  := $(VENV)/.tegula-ready
 PYTEST_ARGS ?=
+BACKENDS := backends/cpu backends/cuda
 
 .PHONY: demo test venv clean
 
@@ -18,11 +19,11 @@ test: $(STAMP)
 venv: $(STAMP)
 
 # torch goes first and alone, so that nothing else can choose another version of it.
-$(STAMP): pyproject.toml backends/cpu/pyproject.toml
+$(STAMP): pyproject.toml $(BACKENDS:%=%/pyproject.toml)
 	test -x $(PY) || $(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install --quiet --disable-pip-version-check --upgrade pip
 	$(PY) -c "import torch" 2>/dev/null || $(PY) -m pip install --quiet --disable-pip-version-check torch==2.13.0
-	$(PY) -m pip install --quiet --disable-pip-version-check -e ".[dev]" -e backends/cpu torch==2.13.0
+	$(PY) -m pip install --quiet --disable-pip-version-check -e ".[dev]" $(BACKENDS:%=-e %) torch==2.13.0
 	touch $(STAMP)
 
 clean:

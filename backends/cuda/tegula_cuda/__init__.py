@@ -1,0 +1,13 @@
+"""The CUDA backend of Tegula. Importing it declares its settings."""
+
+from tegula.config import Knob, declare
+
+declare(
+    Knob(
+        "ptxas",
+        lambda text: text or None,
+        None,
+        "NVIDIA's assembler: a path, or `driver` to have the driver assemble PTX when it loads it",
+        affects_code=True,
+    )
+)

@@ -1,0 +1,179 @@
+"""Compiles kernels for NVIDIA GPUs: tile IR to LLVM text to PTX, and to machine code by ptxas."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from tegula.errors import OutOfResources
+from tegula.plugin import (
+    Artifact,
+    Capabilities,
+    Compiler,
+    OptionError,
+    Options,
+    Target,
+    UnsupportedError,
+)
+from tegula.runtime import stages
+from tegula_cuda import ptxas
+from tegula_cuda.options import CudaOptions
+from tegula_cuda.target import features_of
+
+if TYPE_CHECKING:
+    from llvmlite.binding import TargetMachine
+
+    from tegula.ir import Module
+    from tegula.passes import Pipeline
+
+OPT_LEVEL = 3
+
+_LOCK = threading.RLock()
+"""LLVM's global context serves one thread at a time."""
+
+
+class CudaCompiler(Compiler):
+    """Tiles spread over the threads of a block, in PTX."""
+
+    def targets(self) -> Sequence[Target]:
+        from tegula_cuda.target import known_targets
+
+        return known_targets()
+
+    def capabilities(self, target: Target) -> Capabilities:
+        from tegula_cuda.simt import capabilities
+
+        return capabilities(target)
+
+    def options(self, target: Target, given: Mapping[str, Any]) -> Options:
+        options = CudaOptions.make(given)
+        features = features_of(target)
+        if options.clustered and "clusters" not in features:
+            raise OptionError(f"cluster_dims needs sm_90 or later; the target is {target}")
+        if options.launch_pdl and "pdl" not in features:
+            raise OptionError(f"launch_pdl needs sm_90 or later; the target is {target}")
+        return options
+
+    def pipeline(self, target: Target, options: Options) -> Pipeline:
+        from tegula_cuda.simt import pipeline
+
+        return pipeline(target, options)
+
+    def emit(self, module: Module, target: Target, options: Options) -> Artifact:
+        from tegula.codegen.loops.evaluate import Unsupported
+        from tegula_cuda.simt import lowered
+
+        assert isinstance(options, CudaOptions)
+        (kernel,) = module.kernels
+        try:
+            made = lowered(module, target, options)
+        except Unsupported as error:
+            op = error.op
+            raise UnsupportedError("cuda", op.name, error.why, loc=op.loc) from None
+        stages.record("llir", made.text)
+        metadata = {
+            **made.metadata,
+            "shared_bytes": made.shared_bytes,
+            "shared": made.shared_bytes,
+            "num_warps": options.num_warps,
+            "asserts": list(made.asserts),
+            "alias_pairs": [list(pair) for pair in made.alias_pairs],
+        }
+        params = tuple(str(p.type) for p in kernel.body.args)
+        return finish(made.text, kernel.name, params, metadata, target, options)
+
+    def fingerprint(self) -> str:
+        import llvmlite
+        import llvmlite.binding as llvm
+
+        from tegula import __version__
+
+        llvm_version = ".".join(map(str, llvm.llvm_version_info))
+        return (
+            f"cuda {__version__}, llvmlite {llvmlite.__version__}, LLVM {llvm_version}, "
+            f"{_assembler()}"
+        )
+
+
+def finish(
+    text: str,
+    entry: str,
+    params: Sequence[str],
+    metadata: Mapping[str, Any],
+    target: Target,
+    options: CudaOptions,
+) -> Artifact:
+    """The artifact of a kernel whose LLVM text is made.
+
+    `metadata` needs `shared_bytes` and `num_warps`; what a launch needs from the options joins it.
+    """
+    check_shared(entry, int(metadata["shared_bytes"]), target)
+    ptx = to_ptx(text, target)
+    stages.record("ptx", ptx)
+    facts = {
+        **metadata,
+        "cluster_dims": list(options.cluster_dims),
+        "launch_cooperative_grid": options.launch_cooperative_grid,
+        "launch_pdl": options.launch_pdl,
+    }
+    assembler = ptxas.find()
+    if assembler is None:
+        return Artifact("ptx", ptx.encode(), entry, tuple(params), facts)
+    made = ptxas.assemble(assembler, ptx, target["cpu"], entry)
+    facts |= {"registers": made.registers, "spills": made.spills}
+    return Artifact("cubin", made.code, entry, tuple(params), facts)
+
+
+def check_shared(entry: str, needed: int, target: Target) -> None:
+    """Raise if a program needs more shared memory than the target has."""
+    if needed > target["shared_bytes"]:
+        raise OutOfResources(
+            needed, target["shared_bytes"], f"bytes of shared memory (kernel `{entry}`, {target})"
+        )
+
+
+def _assembler() -> str:
+    path = ptxas.find()
+    return "assembled by the driver" if path is None else ptxas.identity(path)
+
+
+# -------------------------------------------------------------------------------------------------
+# LLVM
+
+
+@cache
+def machine(target: Target) -> TargetMachine:
+    """The target machine of a target, made once."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    return llvm.Target.from_triple(target["triple"]).create_target_machine(
+        cpu=target["cpu"], features=f"+ptx{target['ptx']}", opt=OPT_LEVEL
+    )
+
+
+def to_ptx(text: str, target: Target) -> str:
+    """PTX of an LLVM module given as text."""
+    import llvmlite.binding as llvm
+
+    with _LOCK:
+        made = machine(target)
+        module = llvm.parse_assembly(text)
+        module.triple = target["triple"]
+        module.data_layout = str(made.target_data)
+        _optimise(module, made)
+        ptx: str = made.emit_assembly(module)
+        return ptx
+
+
+def _optimise(module: Any, made: TargetMachine) -> None:
+    import llvmlite.binding as llvm
+
+    tuning = llvm.create_pipeline_tuning_options(speed_level=3)
+    tuning.loop_vectorization = False
+    tuning.slp_vectorization = False
+    builder = llvm.create_pass_builder(made, tuning)
+    builder.getModulePassManager().run(module, builder)

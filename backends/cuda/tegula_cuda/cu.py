@@ -1,0 +1,101 @@
+"""NVIDIA's driver through `cuda.bindings`, which is imported at first use; its errors explained."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from tegula.errors import DeviceError, KernelError
+
+MINIMUM = (12, 0)
+"""The oldest version of CUDA that a driver has to support."""
+
+_ADDRESSES_AS_OF = 12000
+"""Version of CUDA whose functions `address` gives."""
+
+REMEDIES = {
+    1: "a size or an address is not one that the device knows",
+    2: "free memory, or use smaller arrays",
+    200: "the code is damaged or was made for something else; clear the cache: tegula cache clear",
+    209: "the code was made for another architecture; compile for this device's target",
+    218: "update NVIDIA's driver, or set TEGULA_PTXAS to the path of NVIDIA's ptxas",
+    222: "update NVIDIA's driver, or set TEGULA_PTXAS to the path of a ptxas as old as the driver",
+    700: "a kernel read or wrote out of bounds, this one or one launched before it: check masks, "
+    "shapes and strides, or run the program on the interpreter (TEGULA_INTERPRET=1), which checks "
+    "every access; this process cannot use the device any more",
+    701: "a program needs more registers or shared memory than there are: use fewer warps, smaller "
+    "blocks, fewer stages, or set maxnreg",
+    702: "a kernel ran longer than the system allows: give each launch less work",
+    716: "a kernel used an address that is no multiple of the access's size: check hints such as "
+    "multiple_of; this process cannot use the device any more",
+    719: "a kernel, this one or one launched before it, did something that the device does not "
+    "allow; compute-sanitizer says what; this process cannot use the device any more",
+    720: "a cooperative launch needs all programs to run at once: use a smaller grid",
+    802: "NVIDIA's system services are not ready; look at nvidia-smi",
+    803: "NVIDIA's driver and its libraries are of different versions: restart the machine",
+    999: "the driver is in a bad state; look at nvidia-smi",
+    901: "a stream is recording a graph: synchronize, allocate and copy outside of the recording",
+    900: "a stream is recording a graph: synchronize, allocate and copy outside of the recording",
+    906: "a stream is recording a graph, and the default stream cannot be used meanwhile",
+}
+"""What to do about an error of the driver, by number."""
+
+
+@cache
+def bindings() -> Any:
+    """The module `cuda.bindings.driver`, initialised."""
+    try:
+        from cuda.bindings import driver
+    except ImportError as error:
+        raise DeviceError(
+            f"the cuda backend launches through the package cuda-bindings, which cannot be "
+            f"imported ({error}); install it: pip install 'cuda-bindings>=12.8'"
+        ) from error
+    try:
+        started = driver.cuInit(0)
+    except RuntimeError as error:  # the library is not there
+        raise DeviceError(f"NVIDIA's driver is not installed ({first_line(error)})") from None
+    check(started, "NVIDIA's driver does not start", driver)
+    return driver
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an exception's text."""
+    return str(error).partition("\n")[0]
+
+
+def describe(number: int, driver: Any = None) -> str:
+    """Name, meaning and remedy of an error of the driver."""
+    driver = driver or bindings()
+    try:
+        result = driver.CUresult(number)
+        name = driver.cuGetErrorName(result)[1].decode()
+        text = driver.cuGetErrorString(result)[1].decode()
+    except (ValueError, AttributeError):  # newer than the bindings
+        name, text = "unknown", "unknown error"
+    remedy = REMEDIES.get(number)
+    return f"{name} ({number}): {text}" + (f"; {remedy}" if remedy else "")
+
+
+def check(result: tuple[Any, ...], what: str, driver: Any = None) -> Any:
+    """The values of a call to the driver; an error is raised as a `DeviceError` about `what`."""
+    code, *values = result
+    if int(code) != 0:
+        kind = KernelError if int(code) in (700, 716, 719) else DeviceError
+        raise kind(f"{what}: {describe(int(code), driver)}")
+    return values[0] if len(values) == 1 else tuple(values)
+
+
+def address(name: str) -> int:
+    """Address of a function of the driver."""
+    found = check(bindings().cuGetProcAddress(name.encode(), _ADDRESSES_AS_OF, 0), name)
+    pointer = int(found[0] if isinstance(found, tuple) else found)
+    if not pointer:
+        raise DeviceError(f"NVIDIA's driver has no function {name}; update it")
+    return pointer
+
+
+def version() -> tuple[int, int]:
+    """The newest version of CUDA that the driver supports."""
+    number = check(bindings().cuDriverGetVersion(), "the driver's version")
+    return number // 1000, number % 1000 // 10

@@ -1,0 +1,247 @@
+"""Finds NVIDIA GPUs and opens them in their primary contexts, which other libraries share."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tegula.plugin import Artifact, Device, DeviceError, DeviceInfo, Driver, Probe
+from tegula_cuda import cu
+from tegula_cuda.kernel import CudaKernel
+from tegula_cuda.target import ARCHITECTURES, of_device, resolve
+
+_INSTALL = "install NVIDIA's driver; `nvidia-smi` has to list the device"
+
+
+class CudaDriver(Driver):
+    """The GPUs that NVIDIA's driver shows this process (`CUDA_VISIBLE_DEVICES` limits them)."""
+
+    @classmethod
+    def probe(cls) -> Probe:
+        try:
+            return _probe()
+        except Exception as error:  # a probe reports, it does not raise
+            return Probe("unavailable", cu.first_line(error), _INSTALL)
+
+    def open(self, index: int) -> CudaDevice:
+        driver = cu.bindings()
+        count = cu.check(driver.cuDeviceGetCount(), "counting devices")
+        if not 0 <= index < count:
+            raise DeviceError(f"there is no device cuda:{index}; there are {count}, from cuda:0")
+        info = _info(driver, index)
+        if not info.details["supported"]:
+            raise DeviceError(
+                f"cuda:{index} ({info.name}) has compute capability "
+                f"{info.details['capability']}; the oldest that is supported is 7.5"
+            )
+        return CudaDevice(info)
+
+
+def _probe() -> Probe:
+    driver = cu.bindings()
+    version = cu.version()
+    if version < cu.MINIMUM:
+        have, want = (".".join(map(str, v)) for v in (version, cu.MINIMUM))
+        return Probe(
+            "unavailable",
+            f"NVIDIA's driver supports CUDA {have}, and {want} is the oldest that works",
+            "update NVIDIA's driver",
+        )
+    count = cu.check(driver.cuDeviceGetCount(), "counting devices")
+    devices = tuple(_info(driver, index) for index in range(count))
+    if not any(d.details["supported"] for d in devices):
+        names = ", ".join(d.name for d in devices)
+        why = f"only {names}, older than compute capability 7.5" if devices else "none"
+        return Probe("unavailable", f"no device that can be used: the driver shows {why}", _INSTALL)
+    return Probe("available", devices=devices)
+
+
+def _info(driver: Any, index: int) -> DeviceInfo:
+    device = cu.check(driver.cuDeviceGet(index), f"cuda:{index}")
+    name = cu.check(driver.cuDeviceGetName(128, device), f"cuda:{index}")
+
+    def attribute(what: str) -> int:
+        number = getattr(driver.CUdevice_attribute, "CU_DEVICE_ATTRIBUTE_" + what)
+        return int(cu.check(driver.cuDeviceGetAttribute(number, device), f"cuda:{index}"))
+
+    major = attribute("COMPUTE_CAPABILITY_MAJOR")
+    minor = attribute("COMPUTE_CAPABILITY_MINOR")
+    target = of_device(major, minor)
+    return DeviceInfo(
+        index,
+        name.split(b"\0")[0].decode(),
+        target or resolve(next(iter(ARCHITECTURES))),
+        int(cu.check(driver.cuDeviceTotalMem(device), f"cuda:{index}")),
+        {
+            "supported": target is not None,
+            "capability": f"{major}.{minor}",
+            "multiprocessors": attribute("MULTIPROCESSOR_COUNT"),
+            "clock_khz": attribute("CLOCK_RATE"),
+            "memory_clock_khz": attribute("MEMORY_CLOCK_RATE"),
+            "memory_bus_bits": attribute("GLOBAL_MEMORY_BUS_WIDTH"),
+            "l2_bytes": attribute("L2_CACHE_SIZE"),
+            "driver": ".".join(map(str, cu.version())),
+        },
+    )
+
+
+class CudaDevice(Device):
+    """One GPU, in its primary context."""
+
+    def __init__(self, info: DeviceInfo) -> None:
+        self.info = info
+        self.name = f"cuda:{info.index} ({info.name})"
+        driver = self._driver = cu.bindings()
+        ordinal = cu.check(driver.cuDeviceGet(info.index), self.name)
+        self.context = cu.check(driver.cuDevicePrimaryCtxRetain(ordinal), f"opening {self.name}")
+        self._asserting: weakref.WeakSet[CudaKernel] = weakref.WeakSet()
+        self._printing = False
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """The context is the thread's current one inside the block."""
+        driver = self._driver
+        now = cu.check(driver.cuCtxGetCurrent(), self.name)
+        if int(now) == int(self.context):
+            yield
+            return
+        cu.check(driver.cuCtxPushCurrent(self.context), self.name)
+        try:
+            yield
+        finally:
+            driver.cuCtxPopCurrent()
+
+    # -- memory
+
+    def alloc(self, nbytes: int) -> int:
+        if nbytes < 0:
+            raise ValueError(f"cannot allocate {nbytes} bytes")
+        with self.current():
+            result = self._driver.cuMemAlloc(max(1, nbytes))
+            if int(result[0]) == 2:
+                free, total = cu.check(self._driver.cuMemGetInfo(), self.name)
+                raise MemoryError(
+                    f"cannot allocate {nbytes} bytes on {self.name}: {free} of {total} are free"
+                )
+            return int(cu.check(result, f"allocating {nbytes} bytes on {self.name}"))
+
+    def free(self, address: int) -> None:
+        with self.current():
+            result = self._driver.cuMemFree(address)
+        if int(result[0]) != 4:  # 4: the process ends, and the memory with it
+            cu.check(result, f"freeing {address:#x} on {self.name}")
+
+    def copy(self, dst: int, src: int, nbytes: int, *, stream: int = 0) -> None:
+        if nbytes:
+            with self.current():
+                result = self._driver.cuMemcpyAsync(dst, src, nbytes, stream)
+            cu.check(result, f"copying {nbytes} bytes on {self.name}")
+
+    # -- kernels
+
+    def load(self, artifact: Artifact) -> CudaKernel:
+        kernel = CudaKernel(self, artifact)
+        if kernel.asserts:
+            self._asserting.add(kernel)
+        self._printing |= bool(artifact.metadata.get("prints"))
+        return kernel
+
+    def synchronize(self, stream: int = 0) -> None:
+        """Wait for one stream, or for everything where it is 0; print what kernels printed."""
+        if self._printing:  # the driver writes to the C library's standard output
+            sys.stdout.flush()
+        with self.current():
+            if stream:
+                result = self._driver.cuStreamSynchronize(stream)
+            else:
+                result = self._driver.cuCtxSynchronize()
+        if self._printing:
+            ctypes.CDLL(None).fflush(None)
+        cu.check(result, f"waiting for {self.name}")
+        for kernel in list(self._asserting):
+            kernel.check_assertions()
+
+    # -- streams and time
+
+    def stream_of(self, tensor: Any) -> int:
+        ask = _stream_source(tensor)
+        return 0 if ask is None else int(ask(tensor, self.info.index))
+
+    def stream_function(self, tensor: Any) -> int | None:
+        ask = _stream_source(tensor)
+        if ask is None:
+            return 0
+        if ask is not _torch_stream:
+            return None
+        from tegula_cuda.launcher import launcher
+
+        return launcher().stream_function(sys.modules["torch"]._C._cuda_getCurrentRawStream)
+
+    def mark(self, stream: int = 0) -> Event:
+        with self.current():
+            return Event(self, stream)
+
+    def elapsed(self, start: Event, stop: Event) -> float:
+        with self.current():
+            cu.check(self._driver.cuEventSynchronize(stop.handle), f"waiting for {self.name}")
+            took = self._driver.cuEventElapsedTime(start.handle, stop.handle)
+        return float(cu.check(took, f"timing {self.name}")) / 1e3
+
+
+class Event:
+    """A point on a stream of a device whose context is current."""
+
+    def __init__(self, device: CudaDevice, stream: int) -> None:
+        driver = cu.bindings()
+        self.handle = cu.check(driver.cuEventCreate(0), f"making an event on {device.name}")
+        weakref.finalize(self, _destroy_event, device, self.handle)
+        cu.check(driver.cuEventRecord(self.handle, stream), f"timing {device.name}")
+
+
+def _destroy_event(device: CudaDevice, handle: Any) -> None:
+    with device.current():
+        cu.bindings().cuEventDestroy(handle)
+
+
+# -------------------------------------------------------------------------------------------------
+# The streams that array libraries work on
+
+
+def _stream_source(tensor: Any) -> Any:
+    """How to ask for the stream of the library that made `tensor`; None if it has no notion of it.
+
+    A library is recognised by the package of the tensor's type, and only looked up if it is loaded.
+    """
+    if hasattr(tensor, "__cuda_stream__"):
+        return _protocol_stream
+    package = type(tensor).__module__.partition(".")[0]
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(tensor, torch.Tensor):
+        return _torch_stream
+    if package == "cupy" and "cupy" in sys.modules:
+        return _cupy_stream
+    interface = getattr(tensor, "__cuda_array_interface__", None)
+    if isinstance(interface, dict) and interface.get("stream"):
+        return _interface_stream
+    return None
+
+
+def _protocol_stream(tensor: Any, index: int) -> int:
+    _, handle = tensor.__cuda_stream__()
+    return int(handle)
+
+
+def _torch_stream(tensor: Any, index: int) -> int:
+    return int(sys.modules["torch"]._C._cuda_getCurrentRawStream(index))
+
+
+def _cupy_stream(tensor: Any, index: int) -> int:
+    return int(sys.modules["cupy"].cuda.get_current_stream(index).ptr)
+
+
+def _interface_stream(tensor: Any, index: int) -> int:
+    return int(tensor.__cuda_array_interface__["stream"])

@@ -1,0 +1,247 @@
+"""A kernel that is loaded on one GPU."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import weakref
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from tegula.errors import DeviceAssertionError, GridError, KernelError, OutOfResources
+from tegula.plugin import Artifact, DeviceError, Kernel, MemoryRange
+from tegula_cuda import cu
+from tegula_cuda.launcher import (
+    ASSERTION,
+    DRIVER_ERROR,
+    GRID_TOO_LARGE,
+    NO_WHOLE_CLUSTERS,
+    Attribute,
+    Handle,
+    cluster_of,
+    launch_attributes,
+    launcher,
+)
+from tegula_cuda.target import MAX_GRID, STATIC_SHARED, WARP_SIZE
+
+if TYPE_CHECKING:
+    from tegula_cuda.driver import CudaDevice
+
+_LOG_BYTES = 8192
+_ERROR_BYTES = 16
+_SLOT_FORMATS = {"f32": "f", "f64": "d"}
+KINDS = ("cubin", "ptx")
+
+
+class CudaKernel(Kernel):
+    """A loaded module's entry. Keep it alive as long as its `handle` may be launched."""
+
+    def __init__(self, device: CudaDevice, artifact: Artifact) -> None:
+        if artifact.kind not in KINDS:
+            raise DeviceError(
+                f"the cuda driver loads artifacts of the kinds {' and '.join(KINDS)}, not "
+                f"'{artifact.kind}' (kernel '{artifact.entry}')"
+            )
+        metadata = artifact.metadata
+        self.entry = artifact.entry
+        self.params = artifact.params
+        self.asserts = tuple(metadata.get("asserts", ()))
+        self._device = device
+        self._driver = cu.bindings()
+        self._threads = WARP_SIZE * int(metadata["num_warps"])
+        self._shared = int(metadata.get("shared_bytes", 0))
+        self._cluster = cluster_of(metadata)
+        with device.current():
+            module = self._load(artifact)
+            self._finalizer = weakref.finalize(self, _unload, device, module)
+            self._function = cu.check(
+                self._driver.cuModuleGetFunction(module, self.entry.encode()), self._where()
+            )
+            self.facts = self._look()
+            self._ask_for_shared()
+            self._handle = self._make_handle(launch_attributes(metadata))
+        self.handle = ctypes.addressof(self._handle)
+        self.launch_address = launcher().address
+
+    def _where(self) -> str:
+        return f"kernel `{self.entry}` on {self._device.name}"
+
+    # -- loading
+
+    def _load(self, artifact: Artifact) -> Any:
+        options = self._driver.CUjit_option
+        log = bytearray(_LOG_BYTES)
+        image = artifact.data + b"\0" if artifact.kind == "ptx" else artifact.data
+        result = self._driver.cuModuleLoadDataEx(
+            image,
+            2,
+            [options.CU_JIT_ERROR_LOG_BUFFER, options.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES],
+            [log, _LOG_BYTES],
+        )
+        said = log.split(b"\0")[0].decode("utf-8", "replace").strip()
+        what = f"{self._where()} cannot be loaded from {artifact.kind}"
+        return cu.check(result, f"{what} ({said})" if said else what)
+
+    def _attribute(self, name: str) -> int:
+        which = getattr(self._driver.CUfunction_attribute, "CU_FUNC_ATTRIBUTE_" + name)
+        return int(cu.check(self._driver.cuFuncGetAttribute(which, self._function), self._where()))
+
+    def _look(self) -> dict[str, int]:
+        facts = {
+            "registers": self._attribute("NUM_REGS"),
+            "local_bytes": self._attribute("LOCAL_SIZE_BYTES"),
+            "max_threads": self._attribute("MAX_THREADS_PER_BLOCK"),
+        }
+        if self._threads > facts["max_threads"]:
+            raise OutOfResources(
+                self._threads,
+                facts["max_threads"],
+                f"threads ({self._where()}: with {facts['registers']} registers a thread no more "
+                "fit; fewer warps or maxnreg help)",
+            )
+        return facts
+
+    def _ask_for_shared(self) -> None:
+        limit = self._device_attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
+        room = limit - self._attribute("SHARED_SIZE_BYTES")
+        if self._shared > room:
+            raise OutOfResources(self._shared, room, f"bytes of shared memory ({self._where()})")
+        if self._shared > STATIC_SHARED:
+            which = self._driver.CUfunction_attribute
+            name = which.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            cu.check(
+                self._driver.cuFuncSetAttribute(self._function, name, self._shared), self._where()
+            )
+
+    def _device_attribute(self, name: str) -> int:
+        which = getattr(self._driver.CUdevice_attribute, "CU_DEVICE_ATTRIBUTE_" + name)
+        device = cu.check(self._driver.cuCtxGetDevice(), self._where())
+        return int(cu.check(self._driver.cuDeviceGetAttribute(which, device), self._where()))
+
+    def _make_handle(self, attributes: list[Attribute]) -> Handle:
+        handle = Handle(int(self._function), int(self._device.context), self._threads, self._shared)
+        self._attributes = (Attribute * max(1, len(attributes)))(*attributes)
+        handle.attribute_count = len(attributes)
+        handle.attributes = ctypes.addressof(self._attributes)
+        handle.cluster_x, handle.cluster_y, handle.cluster_z = self._cluster
+        if self.asserts:
+            host, device = self._error_buffer()
+            handle.error_host, handle.error_device = host, device
+        return handle
+
+    def _error_buffer(self) -> tuple[int, int]:
+        """Host memory that the device writes to: after a launch it is looked at without a copy."""
+        driver = self._driver
+        host = int(cu.check(driver.cuMemHostAlloc(_ERROR_BYTES, 2), self._where()))  # 2: mapped
+        weakref.finalize(self, _free_host, self._device, host)
+        ctypes.memset(host, 0, _ERROR_BYTES)
+        return host, int(cu.check(driver.cuMemHostGetDevicePointer(host, 0), self._where()))
+
+    def unload(self) -> None:
+        """Take the code off the device now; no launch and no recorded graph may use it again."""
+        self._finalizer()
+
+    # -- launching
+
+    def launch(
+        self,
+        grid: tuple[int, int, int],
+        args: Sequence[Any],
+        *,
+        stream: int = 0,
+        memory: Sequence[MemoryRange] = (),
+    ) -> None:
+        """Launch through ctypes: slower than the native stub, for tests and simple tools."""
+        if len(args) != len(self.params):
+            raise TypeError(
+                f"kernel '{self.entry}' takes {len(self.params)} arguments, not {len(args)}"
+            )
+        slots = b"".join(_slot(param, value) for param, value in zip(self.params, args))
+        code = _native(self.launch_address)(self.handle, slots, len(args), *grid, stream)
+        if code != 0:
+            raise self.error(code)
+
+    def programs_at_once(self) -> int:
+        """Programs that one multiprocessor runs at the same time."""
+        with self._device.current():
+            return int(
+                cu.check(
+                    self._driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                        self._function, self._threads, self._shared
+                    ),
+                    self._where(),
+                )
+            )
+
+    # -- errors
+
+    def error_text(self, code: int) -> str:
+        return str(self.error(code))
+
+    def error(self, code: int) -> Exception:
+        """The exception for a non-zero result of the launch that failed last."""
+        grid = tuple(self._handle.grid)
+        where = f"kernel `{self.entry}` on grid {grid} of {self._device.name}"
+        if code == ASSERTION:
+            number, *program = self._handle.failure
+            return self._assertion(number, tuple(program))
+        if code == GRID_TOO_LARGE:
+            return GridError(
+                f"{where}: a grid has at most {MAX_GRID} programs along its axes; put the longest "
+                "axis first, or let each program do more"
+            )
+        if code == NO_WHOLE_CLUSTERS:
+            return GridError(
+                f"{where}: the grid does not divide into clusters of {self._cluster} programs; "
+                "round it up and let the surplus programs return"
+            )
+        number = code - DRIVER_ERROR
+        needs = (
+            f"{self._threads} threads with {self.facts['registers']} registers each and "
+            f"{self._shared} bytes of shared memory a program"
+        )
+        return KernelError(f"{where} failed: {cu.describe(number)} ({needs})")
+
+    def _assertion(self, number: int, program: tuple[int, ...]) -> DeviceAssertionError:
+        known = 0 < number <= len(self.asserts)
+        message = self.asserts[number - 1] if known else "(no message)"
+        return DeviceAssertionError(
+            f"device-side assertion failed in kernel '{self.entry}', program {program}: {message}"
+        )
+
+    def check_assertions(self) -> None:
+        """Raise if an assertion failed in launches that could not wait, those of a graph."""
+        words = (ctypes.c_uint32 * 4).from_address(self._handle.error_host)
+        number, *program = words
+        if number:
+            words[0] = 0
+            raise self._assertion(number, tuple(program))
+
+
+def _unload(device: CudaDevice, module: Any) -> None:
+    driver = cu.bindings()
+    with device.current():
+        driver.cuCtxSynchronize()  # its launches may still run
+        driver.cuModuleUnload(module)
+
+
+def _free_host(device: CudaDevice, address: int) -> None:
+    with device.current():
+        cu.bindings().cuMemFreeHost(address)
+
+
+def _slot(param: str, value: Any) -> bytes:
+    """The 8-byte slot of one argument."""
+    if param in _SLOT_FORMATS:
+        return struct.pack("<" + _SLOT_FORMATS[param], value).ljust(8, b"\0")
+    return struct.pack("<Q", int(value) & 0xFFFF_FFFF_FFFF_FFFF)
+
+
+@cache
+def _native(address: int) -> Any:
+    number, pointer = ctypes.c_int32, ctypes.c_void_p
+    kind = ctypes.CFUNCTYPE(
+        number, pointer, ctypes.c_char_p, ctypes.c_int64, number, number, number, pointer
+    )
+    return kind(address)

@@ -1,0 +1,33 @@
+"""Declares the CUDA backend to the core. Light: compiler and driver are imported when used."""
+
+from __future__ import annotations
+
+from tegula.plugin import BackendSpec, HealthCheck, hookimpl
+
+
+@hookimpl
+def tegula_backends() -> list[BackendSpec]:
+    return [
+        BackendSpec(
+            name="cuda",
+            api=(0, 1),
+            ir=((0, 1), (0, 1)),
+            compiler="tegula_cuda.compiler:CudaCompiler",
+            driver="tegula_cuda.driver:CudaDriver",
+            kind="gpu",
+            priority=100,
+            dlpack=(2, 13),
+            hardware=("/dev/nvidia[0-9]*", "/dev/dxg"),
+            summary="NVIDIA GPUs through PTX",
+            install_hint="install NVIDIA's driver, and: pip install tegula-cuda",
+        )
+    ]
+
+
+@hookimpl
+def tegula_health_checks(backend: str | None) -> list[HealthCheck]:
+    if backend != "cuda":
+        return []
+    from tegula_cuda.health import checks
+
+    return checks()

@@ -1,0 +1,240 @@
+"""What the shared lowering to threads has to know of NVIDIA's machines, as LLVM text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tegula.codegen.loops.text import Val, Writer
+from tegula.codegen.simt.hooks import SHARED_SYMBOL, Access, Simt
+from tegula.ir.types import DType
+from tegula.plugin import ANY, Capabilities, Target
+from tegula_cuda import access, printing
+from tegula_cuda.options import CudaOptions
+from tegula_cuda.target import TRIPLE, WARP_SIZE, features_of
+
+if TYPE_CHECKING:
+    from tegula.codegen.simt.lower import Lowered
+    from tegula.ir import Module
+    from tegula.passes import Pipeline
+    from tegula.plugin import Options
+
+DTYPES = frozenset(
+    "i1 i8 i16 i32 i64 u8 u16 u32 u64 f8e5 f8e5b16 f8e4nv f8e4b8 f8e4b15 f16 bf16 f32 f64".split()
+)
+
+_SREG = "llvm.nvvm.read.ptx.sreg."
+_AXES = "xyz"
+_SHUFFLES = {"xor": ("bfly", 31), "up": ("up", 0), "down": ("down", 31), "idx": ("idx", 31)}
+"""LLVM's name of a shuffle, and the lane at which it stops."""
+_ALL_LANES = -1
+
+_ORDERS = {"relaxed": "monotonic", "acquire": "acquire", "release": "release", "acq_rel": "acq_rel"}
+_INTEGER_KINDS = {"and": "and", "or": "or", "xor": "xor", "add": "add", "xchg": "xchg"}
+_FLOAT_KINDS = {"add": "fadd", "max": "fmax", "min": "fmin", "xchg": "xchg"}
+
+
+class CudaSimt(Simt):
+    """One kernel's view of a GPU; made for each compilation."""
+
+    scopes: ClassVar[dict[str, str]] = {"cta": "block", "gpu": "device", "sys": ""}
+
+    def __init__(self, target: Target, options: CudaOptions) -> None:
+        self.target = target
+        self.options = options
+        self.warp_size = WARP_SIZE
+        self.shared_limit = int(target["shared_bytes"])
+        self._texts = printing.Texts()
+
+    @property
+    def prints(self) -> bool:
+        """Whether the kernel prints."""
+        return bool(self._texts)
+
+    # -- the module
+
+    def header(self) -> str:
+        return f'target triple = "{TRIPLE}"'
+
+    def shared(self, nbytes: int) -> str:
+        return f"{SHARED_SYMBOL} = external addrspace(3) global [0 x i8], align 128"
+
+    def kernel(
+        self, name: str, params: Sequence[tuple[str, str, dict[str, Any]]], body: str, threads: int
+    ) -> str:
+        listed = ", ".join(f"{ty}{_alignment(ty, facts)} {name}" for ty, name, facts in params)
+        return f"define ptx_kernel void @{name}({listed}) #0 {{\n{body}\n}}"
+
+    def footer(self, name: str, threads: int) -> str:
+        facts = [f'"nvvm.reqntid"="{threads}"']
+        if self.options.maxnreg is not None:
+            facts.append(f'"nvvm.maxnreg"="{self.options.maxnreg}"')
+        return f"attributes #0 = {{ nounwind {' '.join(facts)} }}\n{self._texts.definitions()}"
+
+    # -- threads
+
+    def thread_id(self, w: Writer) -> Val:
+        return w.call(_SREG + "tid.x", "i32")
+
+    def program_id(self, w: Writer, axis: int) -> Val:
+        return w.call(_SREG + "ctaid." + _AXES[axis], "i32")
+
+    def num_programs(self, w: Writer, axis: int) -> Val:
+        return w.call(_SREG + "nctaid." + _AXES[axis], "i32")
+
+    def barrier(self, w: Writer) -> None:
+        if self.options.num_warps == 1:
+            w.declare("llvm.nvvm.bar.warp.sync", "void (i32)")
+            w.do(f"call void @llvm.nvvm.bar.warp.sync(i32 {_ALL_LANES})")
+            return
+        w.declare("llvm.nvvm.barrier.cta.sync.aligned.all", "void (i32)")
+        w.do("call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)")
+
+    def shuffle(self, w: Writer, x: Val, mode: str, by: Val) -> Val:
+        kind, stop = _SHUFFLES[mode]
+        name = f"llvm.nvvm.shfl.sync.{kind}.i32"
+        w.declare(name, "i32 (i32, i32, i32, i32)")
+        return w.here(
+            "i32",
+            f"call i32 @{name}(i32 {_ALL_LANES}, i32 {x.text}, i32 {by.text}, i32 {stop})",
+        )
+
+    def clock(self, w: Writer) -> Val:
+        name = _SREG + "globaltimer"
+        w.declare(name, "i64 ()")
+        return w.here("i64", f"call i64 @{name}()")
+
+    # -- memory
+
+    def load(
+        self, w: Writer, ptr: Val, ty: str, count: int, pred: Val | None,
+        other: Sequence[Val] | None, access_: Access, align: int,
+    ) -> list[Val]:  # fmt: skip
+        if (pred is None or pred.const is not None) and not access.special(access_):
+            return super().load(w, ptr, ty, count, pred, other, access_, align)
+        return access.load(w, ptr, ty, count, pred, other, access_, align)
+
+    def store(
+        self, w: Writer, ptr: Val, values: Sequence[Val], pred: Val | None, access_: Access,
+        align: int,
+    ) -> None:  # fmt: skip
+        if (pred is None or pred.const is not None) and not access.special(access_):
+            super().store(w, ptr, values, pred, access_, align)
+        else:
+            access.store(w, ptr, values, pred, access_, align)
+
+    def atomic_rmw(
+        self, w: Writer, kind: str, ptr: Val, value: Val, e: DType, sem: str, scope: str
+    ) -> Val:
+        if e.is_float:
+            name = _FLOAT_KINDS[kind]
+            if e.bits < 16 and kind != "xchg":
+                raise NotImplementedError(f"atomic {kind} of {e.name}")
+        elif kind in ("max", "min"):
+            name = kind if e.is_signed else "u" + kind
+        else:
+            name = _INTEGER_KINDS[kind]
+        narrow = e.name == "bf16" and kind != "xchg"
+        given = w.pure("bfloat", "bitcast i16 {} to bfloat", value) if narrow else value
+        old = w.here(
+            given.ty,
+            f"atomicrmw {name} {ptr.ty} {ptr.text}, {given.ty} {given.text} "
+            f"{self.syncscope(scope)}{_ORDERS[sem]}, align {max(1, e.itemsize)}",
+        )
+        return w.pure("i16", "bitcast bfloat {} to i16", old) if narrow else old
+
+    def atomic_cas(
+        self, w: Writer, ptr: Val, cmp: Val, value: Val, e: DType, sem: str, scope: str
+    ) -> Val:
+        failing = "acquire" if sem in ("acquire", "acq_rel") else "monotonic"
+        pair = w.here(
+            f"{{ {cmp.ty}, i1 }}",
+            f"cmpxchg {ptr.ty} {ptr.text}, {cmp.ty} {cmp.text}, {value.ty} {value.text} "
+            f"{self.syncscope(scope)}{_ORDERS[sem]} {failing}, align {max(1, e.itemsize)}",
+        )
+        return w.here(cmp.ty, f"extractvalue {pair.ty} {pair.text}, 0")
+
+    # -- talking to the host
+
+    def print_value(
+        self, w: Writer, prefix: str, value: Val, e: Any, hex: bool, where: Sequence[Val],
+        index: Sequence[Val],
+    ) -> None:  # fmt: skip
+        printing.print_value(w, self._texts, prefix, value, e, hex, where, index)
+
+
+def _alignment(ty: str, facts: dict[str, Any]) -> str:
+    divisible = int(facts.get("divisible", 1))
+    if not ty.startswith("ptr"):
+        return ""
+    return f" align {divisible}" if divisible > 1 and divisible & (divisible - 1) == 0 else ""
+
+
+# -------------------------------------------------------------------------------------------------
+# What the compiler asks for
+
+
+def lowered(module: Module, target: Target, options: CudaOptions) -> Lowered:
+    """The module's kernel as LLVM text."""
+    from tegula.codegen.simt.lower import lower
+
+    simt = CudaSimt(target, options)
+    made = lower(
+        module,
+        simt,
+        num_warps=options.num_warps,
+        assume_disjoint=options.assume_disjoint,
+        debug=options.debug,
+    )
+    made.metadata["prints"] = simt.prints
+    return made
+
+
+def pipeline(target: Target, options: Options) -> Pipeline:
+    """The passes that follow the shared ones."""
+    from tegula.codegen.math import ExpandMath
+    from tegula.passes import Pipeline
+
+    return Pipeline([ExpandMath(CudaSimt.native_math)])
+
+
+def capabilities(target: Target) -> Capabilities:
+    """What compiles for a target."""
+    from tegula.codegen.simt.capabilities import supported_ops
+    from tegula.ir.types import DTYPES as ALL
+
+    floats = sorted(n for n in DTYPES if ALL[n].is_float)
+    ints = sorted(n for n in DTYPES if ALL[n].is_int and n != "i1")
+    wide = [n for n in ints if ALL[n].bits >= 32]
+    accumulators = [n for n in floats if ALL[n].bits >= 16]
+    summed = [n for n in floats if ALL[n].bits >= 16] + ints
+    features = {"device_assert", "device_print", "graphs", "streams", "cooperative"}
+    if "cp_async" in features_of(target):
+        features.add("async_copy")
+    return Capabilities(
+        target,
+        dtypes=DTYPES,
+        ops={name: frozenset({ANY}) for name in supported_ops()},
+        dot=frozenset(
+            [(a, a, c) for a in floats for c in accumulators]
+            + [(a, a, c) for a in ints for c in wide]
+        ),
+        atomics={
+            **{k: frozenset(floats + ints) for k in ("xchg", "cas")},
+            **{k: frozenset(summed) for k in ("add", "max", "min")},
+            **{k: frozenset(ints) for k in ("and", "or", "xor")},
+        },
+        features=frozenset(features),
+        limits={
+            "grid": 65535,
+            "shared_bytes": int(target["shared_bytes"]),
+            "vector_bits": CudaSimt.vector_bits,
+            "warp_size": WARP_SIZE,
+            "warps": int(target["max_threads"]) // WARP_SIZE,
+        },
+        numerics={
+            "fma": "never contracted",
+            "denormals": "kept",
+            "reduction_order": "free",
+        },
+    )
