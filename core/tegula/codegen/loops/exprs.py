@@ -7,7 +7,7 @@ from math import prod
 from tegula.analysis.alias import pointer_roots
 from tegula.analysis.ranges import Ranges
 from tegula.ir.core import Block, Function, Op, Value
-from tegula.ir.patterns import constant_value
+from tegula.ir.patterns import combine_kind, constant_value
 from tegula.ir.types import DType, Tile, elem_of, is_pointer, shape_of
 
 RUNTIME = "runtime"
@@ -326,6 +326,17 @@ def is_elementwise(region: Block) -> bool:
         op.opdef.terminator or (not op.regions and (op.opdef.elementwise or op.name == "hint"))
         for op in region.ops
     )
+
+
+def fold_kind(op: Op) -> str | None:
+    """How a reduction or scan combines, if that has a neutral element; None otherwise.
+
+    8-bit floats have none for most kinds, and some have no infinities.
+    """
+    e = elem_of(op.operands[0].type)
+    if len(op.operands) != 1 or (isinstance(e, DType) and e.is_float and e.bits == 8):
+        return None
+    return combine_kind(op.regions[0])
 
 
 def transposed_load(value: Value) -> tuple[Value, bool]:

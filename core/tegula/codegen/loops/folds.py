@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 from tegula.codegen.loops import x86
 from tegula.codegen.loops.convert import binary, float_const, from_f32, intrinsic, to_f32
 from tegula.codegen.loops.elementwise import minmax
-from tegula.codegen.loops.evaluate import Evaluation, Index, dtype_of
-from tegula.codegen.loops.exprs import is_elementwise
+from tegula.codegen.loops.evaluate import Evaluation, Index
+from tegula.codegen.loops.exprs import fold_kind, is_elementwise
 from tegula.codegen.loops.handlers import Handler
 from tegula.codegen.loops.lanes import Lane, Lanes, Uni, Vec, reg_type, suffix, vector
 from tegula.codegen.loops.plan import Item
 from tegula.codegen.loops.text import Val
 from tegula.ir.core import Op
-from tegula.ir.patterns import combine_kind, neutral
+from tegula.ir.patterns import neutral
 from tegula.ir.types import DType, elem_of, f32, shape_of
 
 if TYPE_CHECKING:
@@ -116,10 +116,8 @@ class Fold(Handler):
         self.op: Op = item.op
         self.axis: int = self.op.attrs["axis"]
         self.region = self.op.regions[0]
-        self.kind = combine_kind(self.region) if len(self.op.operands) == 1 else None
+        self.kind = fold_kind(self.op)
         self.elems = [elem_of(o.type) for o in self.op.operands]
-        if dtype_of(self.op.operands[0]).is_float and dtype_of(self.op.operands[0]).bits == 8:
-            self.kind = None
         self.accs = [accumulator(e) if self.kind else e for e in self.elems]  # type: ignore[arg-type]
         self.inner = self.axis == nest.vdim
         self.parallel = self.kind is not None

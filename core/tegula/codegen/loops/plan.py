@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tegula.codegen.loops.demands import Demands, captured
-from tegula.codegen.loops.exprs import is_elementwise, is_tile
+from tegula.codegen.loops.exprs import fold_kind, is_elementwise, is_tile
 from tegula.codegen.loops.timeline import START, AliasPair, Effect, Item, Slot
 from tegula.ir.core import Op, Value
-from tegula.ir.patterns import combine_kind, constant_value
+from tegula.ir.patterns import constant_value
 from tegula.ir.types import shape_of
 
 __all__ = ["AliasPair", "BlockPlan", "Item", "Slot", "captured"]
@@ -139,7 +139,7 @@ class BlockPlan(Demands):
         item = Item("reduce", self.order[op], op, needs=op.operands)
         # A combine without a neutral element begins with the first vector, which has to be a whole
         # one where there are several: in a nest that runs backwards it need not be.
-        forward = (op.attrs["axis"], False) if combine_kind(op.regions[0]) is None else None
+        forward = (op.attrs["axis"], False) if fold_kind(op) is None else None
         slot = self._join(item, space, self.earliest(op.operands), self._preferred(op.operands),
                           scalar=not is_elementwise(op.regions[0]), reverse=forward)
         assert slot is not None
