@@ -16,6 +16,7 @@ launches that are already bound do not look again.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import threading
 import warnings
@@ -40,8 +41,9 @@ class Knob:
     affects_code: bool = False
     """True if two values can give different compiled code; such settings join the cache key."""
 
-    @property
+    @functools.cached_property
     def env(self) -> str:
+        """The environment variable."""
         return PREFIX + self.name.upper()
 
 
@@ -120,6 +122,9 @@ class Settings(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         return self._items[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._items
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._items)
@@ -213,9 +218,12 @@ class Config:
 
     def check_environment(self) -> None:
         """Warn, once per name, about `TEGULA_*` variables that are no setting."""
-        known = {knob.env for knob in KNOBS.values()}
         for name in os.environ:
-            if name.startswith(PREFIX) and name not in known and name not in self._warned:
+            if name.startswith(PREFIX) and name not in self._warned:
+                knob = KNOBS.get(name.removeprefix(PREFIX).lower())
+                if knob is not None and knob.env == name:
+                    continue
+                known = {knob.env for knob in KNOBS.values()}
                 self._warned.add(name)
                 warnings.warn(
                     f"environment variable {name} is not a setting of Tegula{nearest(name, known)}",

@@ -99,7 +99,7 @@ def test_backends_declare_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     assert config_module.declare(Knob("acme_speed", int, 9, "again")) is knob
     assert config.acme_speed == 3
     monkeypatch.setenv("TEGULA_ACME_SPEED", "5")
-    assert config.code_settings() == {"acme_speed": 5}
+    assert config.code_settings()["acme_speed"] == 5
 
 
 def test_the_page_lists_every_setting() -> None:

@@ -80,7 +80,7 @@ class Pool:
     def symbols(self, data: bytes) -> Mapping[str, int]:
         """What the driver defines for the object `data` to call."""
         names = ("tegula_cpu_print", "tegula_cpu_assert_fail")
-        own = {name: self.addresses[name] for name in names}
+        own = {name: self.addresses[name] for name in names if name.encode() in data}
         if any(name.encode() in data for name in SOFT_FLOAT):
             own |= self._soft_float
         return own

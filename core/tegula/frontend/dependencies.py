@@ -25,7 +25,10 @@ from tegula.language.values import constexpr
 
 from .function import EMPTY, DeviceFunction, is_library, unwrap
 from .globals import Captured, captured
-from .names import Path, dotted, dotted_in_tree, words
+from .names import dotted, dotted_in_tree, words
+
+Path = tuple[str, ...]
+"""A dotted name: `("tl", "load")`."""
 
 _MISSING = object()
 
@@ -38,11 +41,10 @@ def references(function: DeviceFunction) -> tuple[Path, ...]:
     if found is None:
         source = function.source
         names = dotted_in_tree(source.tree) if source.code is None else dotted(source.code)
-        local = set(function.fn.__code__.co_varnames)
-        found = tuple(sorted(
-            path for path in names
-            if path[0] not in local and path[0].isidentifier() and not keyword.iskeyword(path[0])
-        ))  # fmt: skip
+        local = function.fn.__code__.co_varnames
+        outer = names.difference(local, keyword.kwlist)
+        paths = [tuple(name.split(".")) for name in sorted(outer)]
+        found = tuple(p for p in paths if p[0] not in local and p[0].isidentifier())
         function.__dict__["_frontend_references"] = found
     return found
 

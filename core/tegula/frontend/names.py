@@ -12,9 +12,6 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-Path = tuple[str, ...]
-"""A dotted name: `("tl", "load")`."""
-
 _GAP: Final = "\0"
 """Stands for what was taken out of a text; Python's sources have none."""
 
@@ -54,16 +51,15 @@ def is_whole(code: str) -> bool:
     )
 
 
-def dotted(code: str) -> set[Path]:
-    """Dotted names in what `bare` left of a text, and some words that are no names.
+def dotted(code: str) -> set[str]:
+    """Dotted names in what `bare` left of a text, such as `tl.load`, and some words that are no
+    names.
 
     A dot beside a space parts two names: the second is lost, as are attributes of other things. A
     name right before a single `=` is a keyword or a target, which reads nothing.
     """
     parted = code.replace("==", " ").replace("=", "= ").translate(_SPACES)
-    return {
-        tuple(word.rstrip(".").split(".")) for word in set(parted.split()) if not word.endswith("=")
-    }
+    return {word.rstrip(".") for word in set(parted.split()) if not word.endswith("=")}
 
 
 def words(text: str) -> set[str]:
@@ -71,9 +67,9 @@ def words(text: str) -> set[str]:
     return set(_WORD.findall(text))
 
 
-def dotted_in_tree(tree: ast.FunctionDef) -> set[Path]:
+def dotted_in_tree(tree: ast.FunctionDef) -> set[str]:
     """Dotted names in a function's syntax tree, decorators left out; each as long as it goes."""
-    found: set[Path] = set()
+    found: set[str] = set()
     taken: set[int] = set()
     whole = ast.Module([*tree.body, tree.args, tree.returns], [])  # type: ignore[list-item]
     for node in nodes(whole):
@@ -84,7 +80,7 @@ def dotted_in_tree(tree: ast.FunctionDef) -> set[Path]:
             inner = inner.value
             taken.add(id(inner))
         if isinstance(inner, ast.Name) and id(node) not in taken:
-            found.add((inner.id, *path))
+            found.add(".".join([inner.id, *path]))
     return found
 
 

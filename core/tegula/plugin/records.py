@@ -7,6 +7,7 @@ written. What a record means to the core is said at each field.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import re
@@ -210,6 +211,10 @@ class Target:
 
     def digest(self) -> str:
         """A short stable text that differs whenever anything about the target does."""
+        return self._own_digest
+
+    @functools.cached_property
+    def _own_digest(self) -> str:
         return _digest(self.to_json())
 
 

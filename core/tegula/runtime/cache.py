@@ -62,17 +62,24 @@ _written_since_trim = 0
 
 def default_directory() -> Path | None:
     """The user's cache directory, or None where there is no home."""
+    directory = _directory()
+    return None if directory is None else Path(directory)
+
+
+def _directory() -> str | None:
     explicit = config.cache_dir
     if explicit:
-        return Path(explicit)
+        return os.fspath(explicit)
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA")
-        return Path(base) / "tegula" / "cache" if base else None
+        return os.path.join(base, "tegula", "cache") if base else None
     base = os.environ.get("XDG_CACHE_HOME")
     if base and os.path.isabs(base):
-        return Path(base) / "tegula"
+        return os.path.join(base, "tegula")
     home = os.path.expanduser("~")
-    return Path(home) / ".cache" / "tegula" if os.path.isabs(home) and home != "/" else None
+    if not os.path.isabs(home) or home == "/":
+        return None
+    return os.path.join(home, ".cache", "tegula")
 
 
 def readonly_directory() -> Path | None:
@@ -80,7 +87,7 @@ def readonly_directory() -> Path | None:
     return Path(config.cache_readonly_dir) if config.cache_readonly_dir else None
 
 
-def _path(directory: Path, key: str) -> str:
+def _path(directory: str | Path, key: str) -> str:
     return os.path.join(directory, key[:2], key[2:] + SUFFIX)
 
 
@@ -88,7 +95,7 @@ def load(key: str) -> bytes | None:
     """The entry under a key, checked; None if there is none."""
     if not config.cache:
         return None
-    directory = default_directory()
+    directory = _directory()
     if directory is not None:
         found = _read(_path(directory, key), writable=True)
         if found is not None:
@@ -113,7 +120,7 @@ def load(key: str) -> bytes | None:
 
 def _read(path: str, *, writable: bool) -> bytes | None:
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", buffering=0) as file:
             raw = file.read()
     except (FileNotFoundError, NotADirectoryError):
         return None

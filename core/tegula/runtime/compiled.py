@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import threading
+from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -160,11 +161,11 @@ class CompiledKernel:
             args = [v.address if isinstance(v, Array) else v for v in values]
             kernel.launch(grid, args, stream=stream, memory=memory_of(values))
             return
-        slots = (ctypes.c_int64 * max(1, len(values)))(*map(pack, self.slot_types, values))
+        slots = array("q", map(pack, self.slot_types, values))  # ctypes would make a type first
         if self._native_launch is None:
             self._native_launch = LAUNCH_SIGNATURE(kernel.launch_address)
         code = self._native_launch(
-            kernel.handle, ctypes.addressof(slots), len(values), *grid, stream or None
+            kernel.handle, slots.buffer_info()[0], len(values), *grid, stream or None
         )
         if code:
             self._raise_failure(code)

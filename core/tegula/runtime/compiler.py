@@ -97,24 +97,25 @@ def cache_key(request: Request) -> str | None:
         constants = {name: constant_key(value) for name, value in request.constants.items()}
     except TypeError:
         return None
-    parts = {
-        "tegula": __version__,
-        "frontend": frontend_fingerprint(),
-        "backend": request.backend.fingerprint(),
-        "backend files": files_fingerprint(
-            type(request.backend.compiler).__module__.partition(".")[0]
+    parts = (
+        ("tegula", __version__),
+        ("frontend", frontend_fingerprint()),
+        ("backend", request.backend.fingerprint()),
+        (
+            "backend files",
+            files_fingerprint(type(request.backend.compiler).__module__.partition(".")[0]),
         ),
-        "target": context.target.digest(),
-        "options": [(name, repr(value)) for name, value in context.options.key()],
-        "settings": {name: repr(value) for name, value in config.code_settings().items()},
-        "source": source_key(request.fn),
-        "name": request.name,
-        "version": str(request.version),
-        "types": [(name, type_text(kind)) for name, kind in request.types.items()],
-        "attrs": {name: dict(attrs) for name, attrs in request.attrs.items()},
-        "constants": constants,
-    }
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+        ("target", context.target.digest()),
+        ("options", context.options.key()),
+        ("settings", config.code_settings()),
+        ("source", source_key(request.fn)),
+        ("name", request.name),
+        ("version", request.version),
+        ("types", [(name, type_text(kind)) for name, kind in request.types.items()]),
+        ("attrs", sorted(request.attrs.items())),
+        ("constants", sorted(constants.items())),
+    )
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
 def compile_artifact(request: Request) -> tuple[Artifact, str | None, Timing]:

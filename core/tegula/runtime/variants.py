@@ -200,16 +200,30 @@ class Variants:
             with busy:  # whoever comes second finds what the first one made
                 found = self.compiled.get(key)
                 if found is None:
-                    event = self._event(key, context, specialized, bound)
-                    for hook in hooks.before_compile:
-                        hook(event)
-                    found = self._build(selection, context, specialized, bound)
-                    self.compiled[key] = found
-                    for hook in hooks.after_compile:
-                        hook(event)
+                    found = self._make(key, selection, context, specialized, bound)
         finally:
             with self._lock:
                 self._busy.pop(key, None)
+        return found
+
+    def _make(
+        self,
+        key: Any,
+        selection: Selection,
+        context: CompileContext,
+        specialized: Specialized,
+        bound: Sequence[Bound],
+    ) -> CompiledKernel:
+        """Compile a variant, or take it from the disk cache, and tell those who watch."""
+        if not hooks.before_compile and not hooks.after_compile:
+            found = self.compiled[key] = self._build(selection, context, specialized, bound)
+            return found
+        event = self._event(key, context, specialized, bound)
+        for hook in hooks.before_compile:
+            hook(event)
+        found = self.compiled[key] = self._build(selection, context, specialized, bound)
+        for hook in hooks.after_compile:
+            hook(event)
         return found
 
     def _event(
