@@ -54,7 +54,7 @@ def bindings() -> Any:
     try:
         started = driver.cuInit(0)
     except RuntimeError as error:  # the library is not there
-        raise DeviceError(f"NVIDIA's driver is not installed ({first_line(error)})") from None
+        raise DeviceError("NVIDIA's driver is not installed") from error
     check(started, "NVIDIA's driver does not start", driver)
     return driver
 
