@@ -35,6 +35,13 @@ FEATURES = frozenset(
 )  # fmt: skip
 """What programs may contain: `narrow` stands for fp8 values, `collect` for sorting and the like."""
 
+NOT_COMPARED = {
+    "print": "what programs of a grid print comes in any order",
+    "inline_asm": "is not the same on two targets",
+    "extern_call": "is not the same on two targets",
+}
+"""Ops that no random program has, and why."""
+
 Choose = Callable[[int], int]
 
 
@@ -56,6 +63,7 @@ class Program:
         rng = np.random.default_rng(self.seed)
         args: dict[str, Any] = {n: sample(rng, d, INPUT_SIZE) for n, d in self.inputs.items()}
         args["n"] = int(rng.integers(-3, 40))
+        args["far"] = int(t.i32.max_value - rng.integers(0, 80))
         for name, (dtype, size) in self.outputs.items():
             args[name] = np.zeros(size, storage(dtype))
         order = [p.name for p in self.module.kernels[0].body.args]
@@ -260,6 +268,8 @@ class Base:
 
     pid: Value
     n: Value
+    far: Value
+    """A number near the largest one."""
 
 
 def dtype_of(v: Value) -> DType:

@@ -34,9 +34,9 @@ class Arithmetic(Base):
         v = self.tile()
         dtype = dtype_of(v)
         names = ["neg", "abs"] if dtype.is_float else ["neg", "abs", "not"]
-        if dtype.is_float and self.choose(3) == 0:
+        if dtype.is_float and self.choose(2) == 0:
             names = ["floor", "ceil", "trunc", "rint"]
-            names += ["sqrt"] if dtype in (t.f32, t.f64) else []
+            names += ["sqrt", "sqrt"] if dtype in (t.f32, t.f64) else []
         self.add(self.b.create(self.pick(names), v))
 
     def binary(self) -> None:
@@ -69,7 +69,8 @@ class Arithmetic(Base):
     def select(self) -> None:
         v = self.tile()
         u = self.like(v)
-        self.add(self.b.select(self.mask_for(shape_of(v.type)), v, u))
+        mask = self.mask_for(shape_of(v.type))
+        self.add(self.b.select(mask, v, u, unlikely=self.choose(4) == 0))
 
     def cast(self) -> None:
         v = self.tile()
@@ -127,6 +128,47 @@ class Shapes(Arithmetic):
         wide = self.b.broadcast(self.b.expand_dims(v, axis=0), shape=(m, n))
         tall = self.b.broadcast(self.b.expand_dims(column, axis=1), shape=(m, n))
         self.add(self.b.add(wide, self.b.cast(tall, to=dtype_of(v))))
+
+    def slice(self) -> None:
+        """Every so many elements, some dimensions backwards."""
+        v = self.having(lambda v: bool(shape_of(v.type)) and 0 not in shape_of(v.type))
+        if v is None:
+            return
+        starts, steps, shape = [], [], []
+        for size in shape_of(v.type):
+            step = self.pick((1, 1, 2, -1, 3))
+            start = self.choose(size)
+            room = (size - 1 - start) // step if step > 0 else start // -step
+            starts.append(start)
+            steps.append(step)
+            shape.append(1 + self.choose(room + 1))
+        self.add(self.b.slice(v, starts=tuple(starts), steps=tuple(steps), shape=tuple(shape)))
+
+    def grid_number(self) -> None:
+        axis = self.choose(3)
+        op = self.b.num_programs if self.choose(2) else self.b.program_id
+        self.add(op(axis=axis))
+
+    def promise(self) -> None:
+        """Something true: an assertion, an assumption, or what is known of an index."""
+        which = self.choose(3)
+        if which == 0:
+            v = self.having(lambda v: dtype_of(v).is_int)
+            if v is not None:
+                u = self.like(v)
+                below = self.b.cmp(v, u, pred="lt")
+                mask = self.mask_for(shape_of(v.type)) if self.choose(2) else None
+                holds = self.b.or_(below, self.b.cmp(v, u, pred="ge"))
+                self.b.assert_(holds, mask, message="one of both")
+        elif which == 1:
+            self.b.assume(self.b.cmp(self.n, self.b.constant(64, self.n.type), pred="lt"))
+        else:
+            n = self.pick((5, 16, 33))
+            start = self.pick((0, 8, -16))
+            line = self.b.arange(start=start, end=start + n)
+            kind = self.pick(("multiple_of", "max_contiguous", "max_constancy"))
+            value = {"multiple_of": 8, "max_contiguous": n, "max_constancy": 1}[kind]
+            self.add(self.b.hint(line, kind=kind, values=(value,)))
 
     def combine_tiles(self) -> None:
         v = self.tile()
@@ -188,6 +230,50 @@ class Combining(Shapes):
         source = self.tame(v, self.limit(dtype)) if name == "add" else v
         (folded,) = self.b.reduce([source], self.region(dtype, name), axis=axis)
         self.add(self.one_zero(folded))
+
+    def pair_source(self) -> tuple[Value, Value] | None:
+        """Two tiles of integers of one shape."""
+        v = self.having(
+            lambda v: bool(shape_of(v.type)) and 0 < numel(v) <= 256
+            and dtype_of(v).is_int and dtype_of(v) is not t.i1
+        )  # fmt: skip
+        if v is None:
+            return None
+        shape = shape_of(v.type)
+        u = self.having(
+            lambda u: shape_of(u.type) == shape
+            and dtype_of(u).is_int and dtype_of(u) is not t.i1
+        )  # fmt: skip
+        return v, u if u is not None else v
+
+    def reduce_pair(self) -> None:
+        """Two results of one reduction, each of its own kind."""
+        pair = self.pair_source()
+        if pair is None:
+            return
+        types = [dtype_of(v) for v in pair]
+        block = Block([*types, *types])
+        b = Builder(block)
+        a0, b0, a1, b1 = block.args
+        names = [self.pick(("add", "max", "min", "xor", "mul")) for _ in range(2)]
+        b.yield_([b.create(names[0], a0, a1), b.create(names[1], b0, b1)])
+        axis = self.choose(len(shape_of(pair[0].type)))
+        self.add_all(self.b.reduce(pair, block, axis=axis))
+
+    def scan_pair(self) -> None:
+        """Linear functions one after the other: associative, and the order shows."""
+        pair = self.pair_source()
+        if pair is None:
+            return
+        v, u = pair
+        dtype = dtype_of(v)
+        u = u if dtype_of(u) is dtype else self.b.cast(u, to=dtype)
+        block = Block([dtype] * 4)
+        b = Builder(block)
+        a0, b0, a1, b1 = block.args
+        b.yield_([b.mul(a0, a1), b.add(b.mul(b0, a1), b1)])
+        axis, reverse = self.choose(len(shape_of(v.type))), bool(self.choose(2))
+        self.add_all(self.b.scan([v, u], block, axis=axis, reverse=reverse))
 
     def numbers(self, v: Value) -> Value:
         """The value without NaN, of which no order can be told."""
