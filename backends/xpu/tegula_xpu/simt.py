@@ -7,9 +7,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from tegula.codegen.loops.elementwise import Rule
+from tegula.codegen.loops.lanes import Lanes
 from tegula.codegen.loops.text import Val, Writer
+from tegula.codegen.simt.elementwise import RULES
 from tegula.codegen.simt.hooks import GLOBAL, Simt
-from tegula.ir.types import DType
+from tegula.ir.core import Op
+from tegula.ir.types import DType, elem_of
 from tegula.plugin import Target
 from tegula_xpu import spirv
 
@@ -43,10 +47,23 @@ _ORDERINGS = {"relaxed": "monotonic", "acquire": "acquire", "release": "release"
               "acq_rel": "acq_rel"}  # fmt: skip
 
 
+def _mulhi(l: Lanes, op: Op, a: Val, b: Val) -> Val:
+    """The high half of a product; there are no integers of 128 bits."""
+    e = elem_of(op.operands[0].type)
+    assert isinstance(e, DType)
+    if e.bits < 64:
+        return RULES["mulhi"](l, op, a, b)
+    code = "l" if e.is_signed else "m"
+    name = f"_Z6mul_hi{code}{code}"
+    l.w.declare(name, "i64 (i64, i64)")
+    return l.w.pure("i64", f"call spir_func i64 @{name}(i64 {{}}, i64 {{}})", a, b)
+
+
 class XpuSimt(Simt):
     """An OpenCL device with subgroups of a fixed size."""
 
     native_math: tuple[str, ...] = ()
+    rules: ClassVar[dict[str, Rule]] = {"mulhi": _mulhi}
     scopes: ClassVar[dict[str, str]] = {"cta": "workgroup", "gpu": "device", "sys": ""}
 
     def __init__(self, target: Target) -> None:
@@ -56,8 +73,7 @@ class XpuSimt(Simt):
     # -- the module
 
     def header(self) -> str:
-        lines = [f'target triple = "{spirv.TRIPLE}"',
-                 f'target datalayout = "{spirv.data_layout()}"', ""]  # fmt: skip
+        lines = [f'target triple = "{spirv.TRIPLE}"', ""]
         for table, group in ((_CONVERGENT, "#0"), (_PURE, "#1")):
             for name, signature in table.items():
                 result, _, params = signature.partition(" ")

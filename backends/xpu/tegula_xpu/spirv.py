@@ -1,70 +1,74 @@
-"""SPIR-V from LLVM text, by LLVM's own target for OpenCL's environment."""
+"""SPIR-V from LLVM text, made in a process of its own (see `emitter`)."""
 
 from __future__ import annotations
 
+import atexit
+import os
+import subprocess
+import sys
 import threading
-from functools import cache
-from typing import Any
 
+from tegula.errors import CompilationError
 from tegula.runtime import stages
+from tegula_xpu.emitter import ASSEMBLY, CODE, DONE, TRIPLE, receive, send
 
-TRIPLE = "spirv64-unknown-unknown"
-OPT_LEVEL = 2
-
-EXTENSIONS = (
-    "SPV_EXT_shader_atomic_float_add",
-    "SPV_EXT_shader_atomic_float_min_max",
-    "SPV_INTEL_bfloat16_conversion",
-    "SPV_INTEL_subgroups",
-    "SPV_INTEL_subgroup_matrix_multiply_accumulate",
-    "SPV_INTEL_2d_block_io",
-    "SPV_KHR_shader_clock",
-)
-"""What LLVM may use beyond core SPIR-V; all of it is known to Intel's drivers."""
-
-_LOCK = threading.RLock()
-"""LLVM's global context serves one thread at a time."""
-
-
-@cache
-def _machine() -> tuple[Any, Any]:
-    """llvmlite's binding and the target machine; the options of LLVM can be set only once."""
-    import llvmlite.binding as llvm
-
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
-    llvm.set_option("tegula", "--spirv-ext=" + ",".join("+" + name for name in EXTENSIONS))
-    return llvm, llvm.Target.from_triple(TRIPLE).create_target_machine(opt=OPT_LEVEL)
-
-
-def data_layout() -> str:
-    """LLVM's data layout of the target."""
-    with _LOCK:
-        return str(_machine()[1].target_data)
+__all__ = ["TRIPLE", "assemble"]
 
 
 def assemble(text: str) -> bytes:
     """A SPIR-V module of an LLVM module given as text."""
-    with _LOCK:
-        llvm, machine = _machine()
-        module = llvm.parse_assembly(text)
-        module.triple = TRIPLE
-        module.data_layout = str(machine.target_data)
-        module.verify()
-        optimise(llvm, module, machine)
-        if stages.active():
-            stages.record("spirv", machine.emit_assembly(module.clone()))
-        code: bytes = machine.emit_object(module)
-    return code
+    raw = text.encode()
+    if stages.active():
+        stages.record("spirv", _ask(ASSEMBLY, raw).decode())
+    return _ask(CODE, raw)
 
 
-def optimise(llvm: Any, module: Any, machine: Any) -> None:
-    """Passes that leave less to translate; the device's driver has a whole optimiser of its own."""
-    options = llvm.create_pipeline_tuning_options(speed_level=1)
-    builder = llvm.create_pass_builder(machine, options)
-    passes = llvm.create_new_function_pass_manager()
-    passes.add_simplify_cfg_pass()
-    passes.add_instruction_combine_pass()
-    for function in module.functions:
-        if not function.is_declaration:
-            passes.run(function, builder)
+class _Server:
+    """The process that runs LLVM."""
+
+    def __init__(self) -> None:
+        start = f"import sys; sys.path[:] = {sys.path!r}; from tegula_xpu.emitter import serve"
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", f"{start}; serve()"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self.owner = os.getpid()
+        """A forked process shares the pipes and needs a server of its own."""
+
+    @property
+    def usable(self) -> bool:
+        return self.owner == os.getpid() and self.process.poll() is None
+
+    def ask(self, kind: bytes, text: bytes) -> tuple[bytes, bytes]:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        send(self.process.stdin, kind, text)
+        return receive(self.process.stdout)
+
+    def end(self) -> None:
+        if self.owner == os.getpid() and self.process.stdin is not None:
+            self.process.stdin.close()
+            self.process.wait()
+
+
+_lock = threading.Lock()
+_server: _Server | None = None
+
+
+def _ask(kind: bytes, text: bytes) -> bytes:
+    global _server
+    with _lock:
+        if _server is None or not _server.usable:
+            _server = _Server()
+            atexit.register(_server.end)
+        try:
+            answer, data = _server.ask(kind, text)
+        except (EOFError, OSError) as error:
+            code = _server.process.poll()
+            _server = None
+            raise CompilationError(
+                f"the process that makes SPIR-V has ended unexpectedly (exit code {code})"
+            ) from error
+    if answer != DONE:
+        raise CompilationError(f"LLVM makes no SPIR-V of it: {data.decode(errors='replace')}")
+    return data
