@@ -1,15 +1,23 @@
-"""Cold compile time of every benchmark kernel, with a small tile and with one 64 times as large.
+"""Cold compile time of every benchmark kernel, with a small tile and with one 64 times as large;
+and the first launch of each in a process that finds it in the disk cache.
 
-    python benchmarks/compile_time.py
+    python benchmarks/compile_time.py           cold compile and launch
+    python benchmarks/compile_time.py hits 15   cache hits: 15 processes for each kernel
 
 Uses an empty cache folder. The time is that of the first call, so it includes specialisation, the
 frontend, all passes, code generation, loading, and one run. The launch cost of a one-program
 kernel with seven arguments follows, for numpy and, where it is installed, torch.
+
+A cache hit is measured in a process of its own, after the import and the launch of one other
+kernel; it too includes loading and one run.
 """
 
 from __future__ import annotations
 
+import math
 import os
+import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -17,7 +25,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-os.environ["TEGULA_CACHE_DIR"] = tempfile.mkdtemp()
+HIT = "--hit"
+"""The argument of a child process, before the name of its kernel; the cache folder is given."""
+
+if HIT not in sys.argv:
+    os.environ["TEGULA_CACHE_DIR"] = tempfile.mkdtemp()
 os.environ["IMPL"] = "tegula"
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -39,6 +51,7 @@ def first_calls(scale: int) -> dict[str, Callable[[], Any]]:
         )
 
     return {
+        "noop": lambda: K.noop_kernel[(1,)](x, y, o, x, y, c, c, BLOCK=c),
         "add": lambda: K.add_kernel[(1,)](x, y, o, 1000, BLOCK=2 * c),
         "softmax": lambda: K.softmax_kernel[(1,)](o, x, c, c, c, BLOCK=c),
         "layer norm": lambda: K.layernorm_kernel[(1,)](
@@ -74,7 +87,45 @@ def launch_us(arrays: list[Any], n: int = 100_000) -> float:
     return (time.perf_counter() - start) / n * 1e6
 
 
-def main() -> None:
+def hit(name: str) -> float:
+    """Milliseconds of a kernel's first launch in this process, after that of another one; NaN if it
+    was compiled.
+    """
+    from tegula.runtime import cache
+
+    calls = first_calls(1)
+    calls["add" if name != "add" else "noop"]()
+    misses = cache.counts.misses
+    ms = milliseconds(calls[name])
+    return ms if cache.counts.misses == misses else math.nan
+
+
+def hits(name: str, processes: int) -> list[float]:
+    """`hit` in fresh processes; those that have to compile do not count."""
+    command = [sys.executable, __file__, HIT, name]
+    found: list[float] = []
+    for _ in range(2 * processes + 5):
+        ms = float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        if not math.isnan(ms):
+            found.append(ms)
+        if len(found) == processes:
+            break
+    return found
+
+
+def report_hits(processes: int) -> None:
+    """A line for each kernel: how long a cache hit takes."""
+    for name in first_calls(1):
+        ms = sorted(hits(name, processes))
+        print(
+            f"{name:30} median {statistics.median(ms):5.2f} ms   "
+            f"{ms[0]:5.2f} to {ms[-1]:5.2f} in {processes} processes",
+            flush=True,
+        )
+
+
+def report() -> None:
+    """Cold compile times, and the cost of a launch."""
     warm = np.zeros(64, "f4")
     first = milliseconds(lambda: K.add_kernel[(1,)](warm, warm.copy(), warm.copy(), 64, BLOCK=64))
     print(f"{'first kernel of the process':30} {first:7.1f} ms")
@@ -90,5 +141,14 @@ def main() -> None:
     print(f"{'launch, torch':30} {launch_us([torch.zeros(64) for _ in range(5)]):7.2f} us")
 
 
+def main(args: list[str]) -> None:
+    if args[:1] == [HIT]:
+        print(hit(args[1]))
+    elif args[:1] == ["hits"]:
+        report_hits(int(args[1]) if len(args) > 1 else 9)
+    else:
+        report()
+
+
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -161,6 +161,75 @@ def test_edited_files_miss_the_disk_cache(tmp_path: Path, cache_dir: Path) -> No
     assert (value, stores) == (30, 0)
 
 
+REACHED = """
+import tegula
+import tegula.language as tl
+
+N = tl.constexpr({number})
+
+@tl.constexpr_function
+def host(i):
+    return i + {host}
+
+@tegula.jit
+def inner(x):
+    return x + {inner}
+
+@tegula.jit
+def outer(x, by: tl.constexpr = {default}):
+    return inner(x) * by
+"""
+
+REACHING = """
+import tegula
+import tegula.language as tl
+import tegula_test_reached as reached
+
+def make(value):
+    captured = tl.constexpr(value)
+    @tegula.jit
+    def kernel(x_ptr):
+        where = reached
+        x = reached.outer(tl.load(x_ptr))
+        tl.store(x_ptr, x + captured + where.N + reached.host(1)
++ {last}
+)
+    return kernel
+
+kernel = make({closure})
+"""
+
+
+@pytest.mark.parametrize("edited", ["number", "host", "inner", "default", "closure", "last"])
+def test_every_kind_of_edit_misses_the_disk_cache(
+    tmp_path: Path, cache_dir: Path, edited: str
+) -> None:
+    """Also where names are reached through a helper, a variable, or lines that begin at the left:
+    none of these kernels is parsed before it is looked for.
+    """
+    values = dict(number=1, host=2, inner=3, default=5, closure=7, last=11)
+
+    def launch(values: dict[str, int]) -> tuple[float, int]:
+        load("tegula_test_reached", tmp_path / "reached.py", REACHED.format(**values))
+        module = load("tegula_test_reaching", tmp_path / "main.py", REACHING.format(**values))
+        x, stores = np.ones(1, np.float32), cache.counts.stores
+        module.kernel[(1,)](x, device="interpreter")
+        stored = cache.counts.stores - stores
+        assert ("tree" in vars(module.kernel.source)) == (stored == 1)
+        return float(x[0]), stored
+
+    def expected(number: int, host: int, inner: int, default: int, closure: int, last: int) -> int:
+        return (1 + inner) * default + closure + number + 1 + host + last
+
+    changed = {**values, edited: 13}
+    assert launch(values) == (expected(**values), 1)
+    assert launch(values) == (expected(**values), 0)
+    assert launch(changed) == (expected(**changed), 1)
+    assert launch(values) == (expected(**values), 0)
+    for name in ("tegula_test_reached", "tegula_test_reaching"):
+        sys.modules.pop(name, None)
+
+
 @pytest.mark.parametrize("given", [{"__name__": "__main__"}, {}], ids=["named", "nameless"])
 def test_notebook_cells_work(given: dict[str, Any]) -> None:
     """A kernel from a string that linecache knows, as notebooks and the newer prompts provide."""

@@ -37,12 +37,12 @@ class KernelParam(Param):
             annotation = "fp32" if annotation is float else "int1"
         return type_of_annotation(annotation)
 
-    @functools.cached_property
+    @property
     def specialize_value(self) -> bool:
         """Whether an int 1 becomes a constant."""
         return not self.do_not_specialize
 
-    @functools.cached_property
+    @property
     def specialize_divisible(self) -> bool:
         """Whether divisibility of an int by 16 is compiled in."""
         return not (self.do_not_specialize or self.do_not_specialize_on_alignment)
