@@ -41,9 +41,8 @@ REMEDIES = {
 """What to do about an error of the driver, by number."""
 
 
-@cache
-def bindings() -> Any:
-    """The module `cuda.bindings.driver`, initialised."""
+def find() -> Any:
+    """The module `cuda.bindings.driver`."""
     try:
         from cuda.bindings import driver
     except ImportError as error:
@@ -51,6 +50,13 @@ def bindings() -> Any:
             f"the cuda backend launches through the package cuda-bindings, which cannot be "
             f"imported ({error}); install it: pip install 'cuda-bindings>=12.8'"
         ) from error
+    return driver
+
+
+@cache
+def bindings() -> Any:
+    """The module `cuda.bindings.driver`, with the driver started."""
+    driver = find()
     try:
         started = driver.cuInit(0)
     except RuntimeError as error:  # the library is not there

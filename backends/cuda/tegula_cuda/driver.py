@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tegula.plugin import Artifact, Device, DeviceError, DeviceInfo, Driver, Probe
-from tegula_cuda import cu
+from tegula_cuda import cu, nvml
 from tegula_cuda.kernel import CudaKernel
 from tegula_cuda.target import ARCHITECTURES, of_device, resolve
 
@@ -42,8 +42,18 @@ class CudaDriver(Driver):
 
 
 def _probe() -> Probe:
-    driver = cu.bindings()
-    version = cu.version()
+    cu.find()
+    seen = nvml.look()
+    if seen is None:
+        driver = cu.bindings()
+        version = cu.version()
+        count = cu.check(driver.cuDeviceGetCount(), "counting devices")
+        devices = tuple(_info(driver, index) for index in range(count))
+    else:
+        version, listed = seen
+        devices = tuple(
+            _record(i, d.name, d.major, d.minor, d.memory, {}) for i, d in enumerate(listed)
+        )
     if version < cu.MINIMUM:
         have, want = (".".join(map(str, v)) for v in (version, cu.MINIMUM))
         return Probe(
@@ -51,13 +61,20 @@ def _probe() -> Probe:
             f"NVIDIA's driver supports CUDA {have}, and {want} is the oldest that works",
             "update NVIDIA's driver",
         )
-    count = cu.check(driver.cuDeviceGetCount(), "counting devices")
-    devices = tuple(_info(driver, index) for index in range(count))
     if not any(d.details["supported"] for d in devices):
         names = ", ".join(d.name for d in devices)
         why = f"only {names}, older than compute capability 7.5" if devices else "none"
         return Probe("unavailable", f"no device that can be used: the driver shows {why}", _INSTALL)
     return Probe("available", devices=devices)
+
+
+def _record(
+    index: int, name: str, major: int, minor: int, memory: int, details: dict[str, int]
+) -> DeviceInfo:
+    target = of_device(major, minor)
+    known = target or resolve(next(iter(ARCHITECTURES)))
+    facts: dict[str, Any] = {"supported": target is not None, "capability": f"{major}.{minor}"}
+    return DeviceInfo(index, name, known, memory, facts | details)
 
 
 def _info(driver: Any, index: int) -> DeviceInfo:
@@ -68,23 +85,18 @@ def _info(driver: Any, index: int) -> DeviceInfo:
         number = getattr(driver.CUdevice_attribute, "CU_DEVICE_ATTRIBUTE_" + what)
         return int(cu.check(driver.cuDeviceGetAttribute(number, device), f"cuda:{index}"))
 
-    major = attribute("COMPUTE_CAPABILITY_MAJOR")
-    minor = attribute("COMPUTE_CAPABILITY_MINOR")
-    target = of_device(major, minor)
-    return DeviceInfo(
+    return _record(
         index,
         name.split(b"\0")[0].decode(),
-        target or resolve(next(iter(ARCHITECTURES))),
+        attribute("COMPUTE_CAPABILITY_MAJOR"),
+        attribute("COMPUTE_CAPABILITY_MINOR"),
         int(cu.check(driver.cuDeviceTotalMem(device), f"cuda:{index}")),
         {
-            "supported": target is not None,
-            "capability": f"{major}.{minor}",
             "multiprocessors": attribute("MULTIPROCESSOR_COUNT"),
             "clock_khz": attribute("CLOCK_RATE"),
             "memory_clock_khz": attribute("MEMORY_CLOCK_RATE"),
             "memory_bus_bits": attribute("GLOBAL_MEMORY_BUS_WIDTH"),
             "l2_bytes": attribute("L2_CACHE_SIZE"),
-            "driver": ".".join(map(str, cu.version())),
         },
     )
 

@@ -34,6 +34,10 @@ _INTEGER_KINDS = {"and": "and", "or": "or", "xor": "xor", "add": "add", "xchg": 
 _FLOAT_KINDS = {"add": "fadd", "max": "fmax", "min": "fmin", "xchg": "xchg"}
 
 
+class UnsupportedAtomic(Exception):
+    """An atomic operation that the hardware does not have and that is not made up."""
+
+
 class CudaSimt(Simt):
     """One kernel's view of a GPU; made for each compilation."""
 
@@ -129,7 +133,7 @@ class CudaSimt(Simt):
         if e.is_float:
             name = _FLOAT_KINDS[kind]
             if e.bits < 16 and kind != "xchg":
-                raise NotImplementedError(f"atomic {kind} of {e.name}")
+                raise UnsupportedAtomic(f"atomic {kind} of {e.name}")
         elif kind in ("max", "min"):
             name = kind if e.is_signed else "u" + kind
         else:

@@ -206,7 +206,12 @@ def options(context: Context) -> None:
         raise Failed(f"options() gives {type(plain).__name__}, not Options")
     if hash(plain) != hash(backend.compiler.options(target, {})):
         raise Failed("equal options have different hashes")
-    other = {"num_warps": 8, "num_stages": 3, "enable_fp_fusion": False, "debug": True}
+    other = {
+        "num_warps": 2 * plain.num_warps,
+        "num_stages": plain.num_stages + 1,
+        "enable_fp_fusion": not plain.enable_fp_fusion,
+        "debug": not plain.debug,
+    }
     module = sample("add", f32)
     base = compile_module(backend, target, module)
     for name, value in other.items():

@@ -1,0 +1,99 @@
+"""NVIDIA's management library: what devices there are, without starting CUDA.
+
+Starting CUDA makes a thread, and processes forked afterwards cannot use it. So a probe asks here,
+and asks the driver only where this library's answer could be another one than the driver's.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One device."""
+
+    name: str
+    major: int
+    minor: int
+    memory: int
+
+
+class _Memory(ctypes.Structure):
+    _fields_ = (
+        ("total", ctypes.c_ulonglong),
+        ("free", ctypes.c_ulonglong),
+        ("used", ctypes.c_ulonglong),
+    )
+
+
+def look() -> tuple[tuple[int, int], list[Seen]] | None:
+    """The version of CUDA that the driver supports, and the devices in CUDA's order; None where
+    only the driver can tell.
+    """
+    wanted = _visible()
+    library = None if wanted == [] else _library()
+    if library is None or library.nvmlInit_v2() != 0:
+        return None
+    try:
+        return _look(library, wanted)
+    except (OSError, AttributeError):
+        return None
+    finally:
+        library.nvmlShutdown()
+
+
+def _visible() -> list[int] | None:
+    """The numbers in CUDA_VISIBLE_DEVICES; None: all; empty: it says something more difficult."""
+    text = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    plain = all(part.isdecimal() for part in parts) and len(set(parts)) == len(parts)
+    return [int(part) for part in parts] if plain else []
+
+
+def _library() -> Any:
+    try:
+        return ctypes.CDLL("nvml.dll" if os.name == "nt" else "libnvidia-ml.so.1")
+    except OSError:
+        return None
+
+
+def _look(library: Any, wanted: list[int] | None) -> tuple[tuple[int, int], list[Seen]] | None:
+    version, count = ctypes.c_int(), ctypes.c_uint()
+    _check(library.nvmlSystemGetCudaDriverVersion_v2(ctypes.byref(version)))
+    _check(library.nvmlDeviceGetCount_v2(ctypes.byref(count)))
+    seen = [_device(library, index) for index in range(count.value)]
+    ordered = os.environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
+    if not ordered and len({d.name for d in seen}) > 1:
+        return None  # CUDA puts the fastest first
+    if wanted is not None:
+        if any(index >= len(seen) for index in wanted):
+            return None
+        seen = [seen[index] for index in wanted]
+    return (version.value // 1000, version.value % 1000 // 10), seen
+
+
+def _device(library: Any, index: int) -> Seen:
+    device, name = ctypes.c_void_p(), ctypes.create_string_buffer(96)
+    major, minor, memory = ctypes.c_int(), ctypes.c_int(), _Memory()
+    now, pending = ctypes.c_uint(), ctypes.c_uint()
+    _check(library.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(device)))
+    if library.nvmlDeviceGetMigMode(device, ctypes.byref(now), ctypes.byref(pending)) == 0:
+        if now.value:
+            raise OSError("the device is split into instances")
+    _check(library.nvmlDeviceGetName(device, name, len(name)))
+    _check(
+        library.nvmlDeviceGetCudaComputeCapability(device, ctypes.byref(major), ctypes.byref(minor))
+    )
+    _check(library.nvmlDeviceGetMemoryInfo(device, ctypes.byref(memory)))
+    return Seen(name.value.decode(), major.value, minor.value, memory.total)
+
+
+def _check(result: int) -> None:
+    if result != 0:
+        raise OSError(f"NVML's error {result}")
