@@ -8,6 +8,7 @@ import importlib.util
 import subprocess
 import sys
 import textwrap
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -258,6 +259,41 @@ def test_descriptors_whose_block_a_config_sets() -> None:
     read[(1,)](descriptor, y)
     assert torch.equal(x, y)
     assert tuple(descriptor.block_shape) == (4, 8)
+
+
+settings = types.ModuleType("settings")
+
+
+def test_members_of_modules_are_constants_whatever_they_are() -> None:
+    @triton.jit
+    def limits(y):
+        tl.store(y, -torch.finfo(torch.float16).max)
+        tl.store(y + 1, settings.SCALE)
+
+    settings.SCALE = 3
+    y = torch.zeros(2)
+    limits[(1,)](y)
+    assert y.tolist() == [-65504, 3]
+    settings.SCALE = 5  # known to the key of the compiled code
+    limits[(1,)](y)
+    assert y.tolist() == [-65504, 5]
+
+
+@triton.jit
+def constant_mask(D: tl.constexpr):
+    mask = tl.full((1,), 0xF0 if tl.int32 == D else 0x0F, D)
+    mask = tl.constexpr(mask)
+    return mask
+
+
+def test_a_tensor_in_constexpr_stays_a_tensor() -> None:
+    @triton.jit
+    def masked(y, D: tl.constexpr):
+        tl.store(y + tl.arange(0, 4), (tl.arange(0, 4) + 254) & constant_mask(D))
+
+    y = torch.zeros(4, dtype=torch.int32)
+    masked[(1,)](y, tl.int32)
+    assert y.tolist() == [240, 240, 0, 0]
 
 
 def test_builtins_under_other_names_and_by_version() -> None:

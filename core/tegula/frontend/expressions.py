@@ -40,10 +40,11 @@ from tegula.language.values import (
     tuple_type,
 )
 
+from . import rules
 from .base import Base
 from .diagnostics import LanguageError, Unsupported
 from .function import DeviceFunction, unwrap
-from .globals import check_global
+from .globals import check_global, is_visible
 from .semantic import Semantic
 
 RUNTIME = (tensor, tensor_descriptor, block_pointer)
@@ -359,6 +360,8 @@ class Expressions(Base):
         if isinstance(value, ModuleType):
             if is_number(found) and value.__name__ in ("math", "numpy"):
                 return found  # numbers that never change: math.pi, numpy.inf
+            if rules.any_member and not is_visible(found):
+                return found.value if isinstance(found, constexpr) else found
             return check_global(f"{value.__name__}.{name}", found, self.function.fn.__name__)
         return found.value if isinstance(found, constexpr) else found
 

@@ -3,4 +3,11 @@
 from __future__ import annotations
 
 lax_constants = False
-"""Whether a function may get runtime values for parameters that it annotates `constexpr`."""
+"""Whether a function may get runtime values for parameters that it annotates `constexpr`, and wrap
+them in `constexpr(...)`, which then changes nothing.
+"""
+
+any_member = False
+"""Whether functions may use whatever a module holds, be it a plain number or another project's
+object. Its value belongs to the key of the compiled code, like that of every name.
+"""

@@ -56,7 +56,7 @@ def install(*, children: bool = False) -> None:
     from tegula.runtime import variants
 
     errors.restate = restate
-    rules.lax_constants = True
+    rules.lax_constants = rules.any_member = True
     environment.adopt(os.environ)
     variants.foreign_options |= FOREIGN_OPTIONS
     dtypes.home = "triton.language"
@@ -75,7 +75,7 @@ def uninstall() -> None:
 
     _set_path(lambda path: [p for p in path if p != STARTUP])
     errors.restate = errors.unchanged
-    rules.lax_constants = False
+    rules.lax_constants = rules.any_member = False
     sys.meta_path.remove(_finder)
     variants.foreign_options -= FOREIGN_OPTIONS
     dtypes.home = "tegula.language"
