@@ -52,8 +52,8 @@ class XpuCompiler(Compiler):
         floats = sorted(n for n in dtypes if ALL[n].is_float)
         ints = sorted(n for n in dtypes if ALL[n].is_int and n != "i1")
         wide = [n for n in ints if ALL[n].bits >= 32]
-        atomic = [n for n in wide if ALL[n].bits == 32 or target["atomic64"]]
-        atomic_floats = [n for n in floats if n == "f32" or (n == "f64" and target["atomic64"])]
+        atomic = {n for n in dtypes if ALL[n].bits < 64 or target["atomic64"]}
+        whole = atomic.intersection(ints)
         return Capabilities(
             target,
             dtypes=dtypes,
@@ -64,12 +64,12 @@ class XpuCompiler(Compiler):
             ),
             atomics={
                 **{
-                    k: frozenset(atomic_floats + atomic)
+                    k: whole.union(atomic.intersection(floats))
                     for k in ("add", "max", "min", "xchg", "cas")
                 },
-                **{k: frozenset(atomic) for k in ("and", "or", "xor")},
+                **{k: frozenset(whole) for k in ("and", "or", "xor")},
             },
-            features=frozenset({"device_assert", "streams"}),
+            features=frozenset({"device_assert", "device_print", "streams"}),
             limits={
                 "warp_size": int(target["subgroup"]),
                 "shared_bytes": int(target["shared_bytes"]),
@@ -90,11 +90,12 @@ class XpuCompiler(Compiler):
         return options
 
     def pipeline(self, target: Target, options: Options) -> Pipeline:
+        from tegula.codegen.collecting import ExpandCollect
         from tegula.codegen.math import ExpandMath
         from tegula.passes import Pipeline
         from tegula_xpu.simt import XpuSimt
 
-        return Pipeline([ExpandMath(XpuSimt(target).native_math)])
+        return Pipeline([ExpandCollect("gather"), ExpandMath(XpuSimt(target).native_math)])
 
     def emit(self, module: Module, target: Target, options: Options) -> Artifact:
         from tegula.codegen.simt.lower import Unsupported, lower

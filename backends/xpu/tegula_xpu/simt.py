@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from tegula.codegen.loops.elementwise import Rule
+from tegula.codegen.loops.elementwise import Rule, in_float, minmax
 from tegula.codegen.loops.lanes import Lanes
 from tegula.codegen.loops.text import Val, Writer
 from tegula.codegen.simt.elementwise import RULES
@@ -15,7 +15,7 @@ from tegula.codegen.simt.hooks import GLOBAL, Simt
 from tegula.ir.core import Op
 from tegula.ir.types import DType, elem_of
 from tegula.plugin import Target
-from tegula_xpu import spirv
+from tegula_xpu import atomics, printing, spirv
 
 _CONVERGENT = {
     "_Z7barrierj": "void (i32)",
@@ -43,9 +43,6 @@ _SHUFFLES = {
 _LOCAL_AND_GLOBAL = 3
 """OpenCL's flags CLK_LOCAL_MEM_FENCE and CLK_GLOBAL_MEM_FENCE."""
 
-_ORDERINGS = {"relaxed": "monotonic", "acquire": "acquire", "release": "release",
-              "acq_rel": "acq_rel"}  # fmt: skip
-
 
 def _mulhi(l: Lanes, op: Op, a: Val, b: Val) -> Val:
     """The high half of a product; there are no integers of 128 bits."""
@@ -59,16 +56,31 @@ def _mulhi(l: Lanes, op: Op, a: Val, b: Val) -> Val:
     return l.w.pure("i64", f"call spir_func i64 @{name}(i64 {{}}, i64 {{}})", a, b)
 
 
+def _minmax(l: Lanes, op: Op, a: Val, b: Val) -> Val:
+    """OpenCL's fmin and fmax prefer numbers; where NaN has to win it is put in afterwards."""
+    e = elem_of(op.operands[0].type)
+    if not (isinstance(e, DType) and e.is_float and op.attrs["nan"] == "propagate"):
+        return RULES[op.name](l, op, a, b)
+
+    def either(t: DType, x: Val, y: Val) -> Val:
+        number = minmax(l, op.name, False, t, x, y)
+        nan = l.w.pure("i1", f"fcmp uno {x.ty} {{}}, {{}}", x, y)
+        return l.w.select(nan, l.w.pure(x.ty, f"fadd {x.ty} {{}}, {{}}", x, y), number)
+
+    return in_float(l, e, either, a, b)
+
+
 class XpuSimt(Simt):
     """An OpenCL device with subgroups of a fixed size."""
 
     native_math: tuple[str, ...] = ()
-    rules: ClassVar[dict[str, Rule]] = {"mulhi": _mulhi}
+    rules: ClassVar[dict[str, Rule]] = {"mulhi": _mulhi, "min": _minmax, "max": _minmax}
     scopes: ClassVar[dict[str, str]] = {"cta": "workgroup", "gpu": "device", "sys": ""}
 
     def __init__(self, target: Target) -> None:
         self.warp_size = int(target["subgroup"])
         self.shared_limit = int(target["shared_bytes"])
+        self._texts = printing.Texts()
 
     # -- the module
 
@@ -96,7 +108,8 @@ class XpuSimt(Simt):
         )
 
     def footer(self, name: str, threads: int) -> str:
-        return f"!0 = !{{i32 {self.warp_size}}}\n!1 = !{{i32 {threads}, i32 1, i32 1}}\n"
+        sizes = f"!0 = !{{i32 {self.warp_size}}}\n!1 = !{{i32 {threads}, i32 1, i32 1}}\n"
+        return sizes + self._texts.definitions()
 
     # -- threads
 
@@ -122,34 +135,26 @@ class XpuSimt(Simt):
 
     # -- atomics
 
+    def _order(self, sem: str, scope: str) -> str:
+        return self.syncscope(scope) + atomics.ORDERINGS[sem]
+
     def atomic_rmw(
         self, w: Writer, kind: str, ptr: Val, value: Val, e: DType, sem: str, scope: str
     ) -> Val:
-        if e.is_float:
-            verb = {"add": "fadd", "max": "fmax", "min": "fmin", "xchg": "xchg"}[kind]
-        else:
-            signed = {"max": "max", "min": "min"} if e.is_signed else {"max": "umax", "min": "umin"}
-            verb = signed.get(kind, kind)
-        return w.here(
-            value.ty,
-            f"atomicrmw {verb} {ptr.ty} {ptr.text}, {value.ty} {value.text} "
-            f"{self.syncscope(scope)}{_ORDERINGS[sem]}, align {e.itemsize}",
-        )
+        return atomics.read_modify_write(w, kind, ptr, value, e, self._order(sem, scope))
 
     def atomic_cas(
         self, w: Writer, ptr: Val, cmp: Val, value: Val, e: DType, sem: str, scope: str
     ) -> Val:
-        success = _ORDERINGS[sem]
-        failure = {"acq_rel": "acquire", "release": "monotonic"}.get(success, success)
-        pair = f"{{ {value.ty}, i1 }}"
-        both = w.here(
-            pair,
-            f"cmpxchg {ptr.ty} {ptr.text}, {cmp.ty} {cmp.text}, {value.ty} {value.text} "
-            f"{self.syncscope(scope)}{success} {failure}, align {e.itemsize}",
-        )
-        return w.pure(value.ty, f"extractvalue {pair} {{}}, 0", both)
+        return atomics.compare_and_swap(w, ptr, cmp, value, e.itemsize, self._order(sem, scope))
 
     # -- talking to the host
+
+    def print_value(
+        self, w: Writer, prefix: str, value: Val, e: Any, hex: bool, where: Sequence[Val],
+        index: Sequence[Val],
+    ) -> None:  # fmt: skip
+        printing.print_value(w, self._texts, prefix, value, e, hex, where, index)
 
     def clock(self, w: Writer) -> Val:
         w.declare("_Z22__spirv_ReadClockKHRli", "i64 (i32)")
