@@ -15,6 +15,8 @@ from tegula_cuda.target import TRIPLE, WARP_SIZE, features_of
 
 if TYPE_CHECKING:
     from tegula.codegen.simt.lower import Lowered
+    from tegula.codegen.simt.matrix import MatrixUnit
+    from tegula.codegen.simt.products import SharedUnit
     from tegula.ir import Module
     from tegula.passes import Pipeline
     from tegula.plugin import Options
@@ -48,6 +50,10 @@ class CudaSimt(Simt):
         self.options = options
         self.warp_size = WARP_SIZE
         self.shared_limit = int(target["shared_bytes"])
+        self.async_copies = "cp_async" in features_of(target)
+        features = features_of(target)
+        self.matrix_loads = "ldmatrix" in features
+        self.matrix_stores = "stmatrix" in features
         self._texts = printing.Texts()
 
     @property
@@ -61,7 +67,7 @@ class CudaSimt(Simt):
         return f'target triple = "{TRIPLE}"'
 
     def shared(self, nbytes: int) -> str:
-        return f"{SHARED_SYMBOL} = external addrspace(3) global [0 x i8], align 128"
+        return f"{SHARED_SYMBOL} = external addrspace(3) global [0 x i8], align 1024"
 
     def kernel(
         self, name: str, params: Sequence[tuple[str, str, dict[str, Any]]], body: str, threads: int
@@ -158,6 +164,62 @@ class CudaSimt(Simt):
         )
         return w.here(cmp.ty, f"extractvalue {pair.ty} {pair.text}, 0")
 
+    # -- copies on their own, and matrix units
+
+    def async_copy(self, w: Writer, to: Val, ptr: Val, nbytes: int, pred: Val | None) -> None:
+        way = "cg" if nbytes == 16 else "ca"
+        text = f"cp.async.{way}.shared.global [$0], [$1], {nbytes}"
+        operands, constraints = f"i32 {to.text}, {ptr.ty} {ptr.text}", "r,l"
+        if pred is None or pred.const is not None:
+            text += ";" if pred is None or pred.const else ", 0;"
+        else:
+            size = w.select(pred, w.const(nbytes, "i32"), w.const(0, "i32"))
+            text += ", $2;"
+            operands, constraints = operands + f", i32 {size.text}", constraints + ",r"
+        w.do(f'call void asm sideeffect "{text}", "{constraints},~{{memory}}"({operands})')
+
+    def async_commit(self, w: Writer) -> None:
+        w.do('call void asm sideeffect "cp.async.commit_group;", "~{memory}"()')
+
+    def async_wait(self, w: Writer, pending: int) -> None:
+        w.do(f'call void asm sideeffect "cp.async.wait_group {pending};", "~{{memory}}"()')
+        if "wgmma" in features_of(self.target):
+            self.shared_fence(w)
+
+    def shared_fence(self, w: Writer) -> None:
+        w.do('call void asm sideeffect "fence.proxy.async.shared::cta;", "~{memory}"()')
+
+    def shared_unit(
+        self, a: DType, b: DType, acc: DType, shape: tuple[int, int, int], precision: str,
+        warps: int,
+    ) -> SharedUnit | None:  # fmt: skip
+        if "wgmma" not in features_of(self.target):
+            return None
+        from tegula_cuda.wgmma import wgmma_unit
+
+        return wgmma_unit(a, b, acc, shape, precision, warps)
+
+    def matrix_units(self, a: DType, b: DType, acc: DType) -> Sequence[MatrixUnit]:
+        from tegula_cuda.matrix import units
+
+        return units(features_of(self.target)).get((a.name, b.name, acc.name), ())
+
+    def load_matrices(self, w: Writer, ptr: Val, count: int, transposed: bool) -> list[Val]:
+        ty = "{ " + ", ".join(["i32"] * count) + " }" if count > 1 else "i32"
+        name = f"llvm.nvvm.ldmatrix.sync.aligned.m8n8.x{count}{'.trans' * transposed}.b16.p3"
+        w.declare(name, f"{ty} (ptr addrspace(3))")
+        all_ = w.here(ty, f"call {ty} @{name}({ptr.ty} {ptr.text})")
+        if count == 1:
+            return [all_]
+        return [w.pure("i32", f"extractvalue {ty} {{}}, {i}", all_) for i in range(count)]
+
+    def store_matrices(self, w: Writer, ptr: Val, words: Sequence[Val], transposed: bool) -> None:
+        count = len(words)
+        name = f"llvm.nvvm.stmatrix.sync.aligned.m8n8.x{count}{'.trans' * transposed}.b16.p3"
+        w.declare(name, f"void (ptr addrspace(3){', i32' * count})")
+        given = "".join(f", i32 {x.text}" for x in words)
+        w.do(f"call void @{name}({ptr.ty} {ptr.text}{given})")
+
     # -- talking to the host
 
     def print_value(
@@ -187,6 +249,7 @@ def lowered(module: Module, target: Target, options: CudaOptions) -> Lowered:
         module,
         simt,
         num_warps=options.num_warps,
+        num_stages=options.num_stages,
         assume_disjoint=options.assume_disjoint,
         debug=options.debug,
     )

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 from tegula.analysis.axisinfo import AxisInfos
 from tegula.codegen.simt.combine import reducible, segments
 from tegula.codegen.simt.layout import Layout, Span, axis_fields, blocked, expanded, log2
+from tegula.codegen.simt.matrix import feeds_rows, planned, product_of, result_layout
+from tegula.codegen.simt.products import SharedUnit, origin, unit_of
 from tegula.codegen.simt.registry import shared_size
 from tegula.codegen.simt.shapes import concatenated
 from tegula.ir.core import Block, Cloner, Function, Op, Value
@@ -29,7 +31,7 @@ CHEAP = 24
 """Ops that may be computed again rather than moved."""
 
 ACCESSES = frozenset(
-    {"load", "store", "atomic_rmw", "atomic_cas", "atomic_load", "atomic_store"}
+    {"load", "store", "atomic_rmw", "atomic_cas", "atomic_load", "atomic_store", "async_copy"}
 )
 
 
@@ -69,6 +71,9 @@ class Natural:
         self.axes = AxisInfos(function, indices=True)
         self.of: dict[Value, Layout | None] = {}
         self.cost: dict[Value, int] = {}
+        self.units: dict[Op, SharedUnit] = {}
+        """Products that a matrix unit makes from shared memory."""
+        self.uses = uses_of(function)
         self.widths = self._common_widths()
 
     def run(self) -> None:
@@ -287,7 +292,15 @@ def _slice(n: Natural, op: Op) -> None:
 
 @_rule("dot")
 def _dot(n: Natural, op: Op) -> None:
-    n.give(op.results, dot_layout(n, op))
+    unit = unit_of(op, n.simt, n.warps)
+    if unit is not None:
+        n.units[op] = unit
+    n.give(op.results, unit.layout if unit is not None else dot_layout(n, op))
+
+
+@_rule("shared_load")
+def _shared_load(n: Natural, op: Op) -> None:
+    n.give(op.results, None)
 
 
 @_rule("for")
@@ -364,8 +377,11 @@ def source_layout(n: Natural, op: Op) -> Layout:
 
 
 def dot_layout(n: Natural, op: Op) -> Layout:
-    """The layout of a product."""
+    """The layout of a product whose operands are registers."""
     shape = shape_of(op.results[0].type)
+    product = product_of(op, n.simt)
+    if product is not None:
+        return result_layout(product.unit, shape, n.warps, feeds_rows(op, n.uses))
     share = max(1, prod(shape) // n.threads)
     columns = min(4, share, shape[-1])
     rows = min(4, max(1, share // columns), shape[-2])
@@ -557,12 +573,53 @@ class Rewriter:
         if op.name in ("for", "while", "if"):
             self._control(op)
             return
+        if op in self.n.units:
+            self._shared_dot(op, self.n.units[op])
+            return
         if op.opdef.pure and op.results and all(
             is_tile(r) and self.n.layout(r) is None for r in op.results
         ):
             return  # made when somebody asks for it
         operands = [self.get(v, x) for v, x in zip(op.operands, self._needs(op))]
         self._append(op, operands, [self._region(r) for r in op.regions])
+
+    def _shared_dot(self, op: Op, unit: SharedUnit) -> None:
+        """A product whose factors come from buffers where they are there, else as tiles."""
+        groups: dict[str, list[Value]] = {"a": [], "b": [], "a_slot": [], "b_slot": []}
+        attrs: dict[str, object] = {"unit": unit, "a_buffer": None, "b_buffer": None,
+                                    "asynchronous": bool(op.attrs.get("asynchronous"))}
+        for side, v in zip("ab", op.operands):
+            source, transposed = origin(v)
+            load = source.owner
+            if load is not None and load.name == "shared_load" and unit.reads(
+                side, load.attrs["buffer"], transposed
+            ):
+                attrs[side + "_buffer"] = (load.attrs["buffer"], transposed)
+                groups[side + "_slot"].append(self.get(load.operands[0]))
+                continue
+            wanted = unit.a_registers if side == "a" else None
+            groups[side].append(self.get(v, wanted))
+        if groups["a"] or groups["b"]:  # the op's scratch may be written again right after it
+            attrs["asynchronous"] = False
+        acc = self.get(op.operands[2], unit.layout)
+        operands = [acc, *(v for g in groups.values() for v in g)]
+        segments = (1, *(len(g) for g in groups.values()))
+        new = Op(SCHEDULED["shared_dot"], operands, segments, attrs, (), [acc.type], op.loc)
+        self.blocks[-1].append(new)
+        self.bind(op.results[0], new.results[0], unit.layout)
+
+    def _settled(self, loop: Op, new: Op) -> None:
+        """After a loop whose products may still be under way: wait for them."""
+        (body,) = loop.regions
+        for old, fresh, end in zip(loop.results, new.results, body.terminator.operands):
+            dot = end.owner
+            if dot is None or not dot.attrs.get("asynchronous") or dot not in self.n.units:
+                continue
+            unit = self.n.units[dot]
+            wait = Op(SCHEDULED["dot_wait"], (fresh,), (1,), {"unit": unit}, (), (fresh.type,))
+            self.blocks[-1].append(wait)
+            self.bind(old, wait.results[0], unit.layout)
+            self.out.layouts[fresh] = unit.layout
 
     def _needs(self, op: Op) -> list[Layout | None]:
         """The layout of each operand; None for scalars."""
@@ -582,6 +639,9 @@ class Rewriter:
                 out[1] = n.wanted(op.results[0])
             if op.name == "dot":
                 out[2] = n.wanted(op.results[0])
+                plan = planned(op, n.simt, out[2])
+                if plan is not None:
+                    out[:2] = plan[1].a, plan[1].b
             return list(out)
         if op.name == "split":
             return [n.wanted(op.results[0]).stacked()]
@@ -599,6 +659,8 @@ class Rewriter:
         ptr = op.operands[0]
         if not is_tile(ptr):
             return [None] * len(op.operands)
+        if op.name == "async_copy":
+            return [n.coalesced(ptr) if is_tile(v) else None for v in op.operands]
         layout = n.layout(op.results[0]) if op.results else n.access(ptr)
         if op.name == "store":
             value = n.layout(op.operands[1])
@@ -618,7 +680,8 @@ class Rewriter:
             bounds = [self.get(v) for v in op.operands[:3]]
             carried = [n.layout(a) for a in body.args[1:]]
             inits = [self.get(v, x) for v, x in zip(op.group("inits"), carried)]
-            self._append(op, [*bounds, *inits], [self.block(body, ends=carried)])
+            new = self._append(op, [*bounds, *inits], [self.block(body, ends=carried)])
+            self._settled(op, new)
             return
         before, after = op.regions
         carried = [n.layout(a) for a in before.args]

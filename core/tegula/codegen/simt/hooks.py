@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tegula.codegen.loops.text import Val, Writer
 from tegula.ir.types import DType
+
+if TYPE_CHECKING:
+    from tegula.codegen.simt.matrix import MatrixUnit
+    from tegula.codegen.simt.products import SharedUnit
 
 GLOBAL = "ptr addrspace(1)"
 SHARED = "ptr addrspace(3)"
@@ -97,8 +101,8 @@ class Simt:
 
     def load(self, w: Writer, ptr: Val, ty: str, count: int, pred: Val | None,
              other: Sequence[Val] | None, access: Access, align: int) -> list[Val]:
-        """`count` neighbouring elements of LLVM type `ty`; where `pred` is false nothing is read and
-        `other` (default: zeros) is the result."""
+        """`count` neighbouring elements of LLVM type `ty`; where `pred` is false nothing is read
+        and `other` (default: zeros) is the result."""
         zero = zero_of(w, ty)
         if pred is not None and pred.const is not None:
             if not pred.const:
@@ -149,6 +153,53 @@ class Simt:
     def syncscope(self, scope: str) -> str:
         name = self.scopes.get(scope, "")
         return f'syncscope("{name}") ' if name else ""
+
+    # -- copies that run beside the threads, and matrix units
+
+    async_copies: bool = False
+    """Whether the machine copies from global to shared memory on its own."""
+
+    def async_copy(self, w: Writer, to: Val, ptr: Val, nbytes: int, pred: Val | None) -> None:
+        """Begin to copy 4, 8 or 16 bytes to the i32 address `to` in shared memory; where `pred` is
+        false zeros are written."""
+        raise NotImplementedError
+
+    def async_commit(self, w: Writer) -> None:
+        """Close the group of this thread's copies since the last commit."""
+        raise NotImplementedError
+
+    def async_wait(self, w: Writer, pending: int) -> None:
+        """Wait until at most `pending` groups of this thread are under way. What arrived is ready
+        for matrix units once all threads have passed a barrier."""
+        raise NotImplementedError
+
+    def shared_fence(self, w: Writer) -> None:
+        """After this and a barrier, matrix units see what this thread wrote to shared memory."""
+
+    def shared_unit(self, a: DType, b: DType, acc: DType, shape: tuple[int, int, int],
+                    precision: str, warps: int) -> SharedUnit | None:
+        """The matrix unit for a product of this (m, n, k) that reads shared memory, if any."""
+        return None
+
+    def matrix_units(self, a: DType, b: DType, acc: DType) -> Sequence[MatrixUnit]:
+        """The matrix units whose operands are registers, for factors and sums of these types; f32
+        factors mean that these may be shortened."""
+        return ()
+
+    matrix_loads: bool = False
+    """Whether `load_matrices` is there."""
+    matrix_stores: bool = False
+    """Whether `store_matrices` is there."""
+
+    def load_matrices(self, w: Writer, ptr: Val, count: int, transposed: bool) -> list[Val]:
+        """`count` (1, 2 or 4) small matrices of 8 rows of 16 bytes from shared memory, a word of 32
+        bits of each: lane 8*i + r points at row r of matrix i, and lane l gets word l % 4 of row
+        l // 4; if `transposed`, elements of 16 bits l // 4 of rows 2 * (l % 4) and the next."""
+        raise NotImplementedError
+
+    def store_matrices(self, w: Writer, ptr: Val, words: Sequence[Val], transposed: bool) -> None:
+        """The reverse of `load_matrices`."""
+        raise NotImplementedError
 
     # -- talking to the host
 

@@ -305,6 +305,12 @@ class Emitter:
         return self.w.pure(SHARED, f"getelementptr i8, {SHARED} {{}}, i32 {{}}", base,
                            self.i32(nbytes))
 
+    @property
+    def shared_base(self) -> Val:
+        """The i32 address at which the program's shared memory begins."""
+        base = self.w.literal(SHARED_SYMBOL, SHARED)
+        return self.w.pure("i32", f"ptrtoint {SHARED} {{}} to i32", base)
+
     def scratch(self, op: Op) -> int:
         """Where the op's scratch begins, in bytes from the start of shared memory."""
         return self.plan.scratch[op]

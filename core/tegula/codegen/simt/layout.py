@@ -277,8 +277,8 @@ def blocked(
     """Threads side by side along the fastest axis, each with `vector` neighbouring elements.
 
     `order` lists the axes from the fastest on (default: the last axis first). `lanes` and `warps`
-    are numbers of threads; what they do not cover is repeated in registers, and where there are more
-    of them than elements several hold copies. `rows` elements along the second axis go to one
+    are numbers of threads; what they do not cover is repeated in registers, and where there are
+    more of them than elements several hold copies. `rows` elements along the second axis go to one
     thread as well.
     """
     shape = tuple(shape)

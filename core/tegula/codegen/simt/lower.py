@@ -8,6 +8,7 @@ from typing import Any
 from tegula.codegen.loops.evaluate import Unsupported
 from tegula.codegen.loops.prepare import prepare
 from tegula.codegen.simt import (  # noqa: F401  (each enters its ops into the table)
+    buffers,
     collect,
     combine,
     control,
@@ -15,11 +16,13 @@ from tegula.codegen.simt import (  # noqa: F401  (each enters its ops into the t
     dot,
     memory,
     output,
+    products,
     shapes,
 )
 from tegula.codegen.simt.assign import assign_layouts
 from tegula.codegen.simt.hooks import Simt
 from tegula.codegen.simt.kernel import Emitter
+from tegula.codegen.simt.pipeline import pipeline_loops
 from tegula.codegen.simt.registry import Context
 from tegula.codegen.simt.scratch import plan_memory
 from tegula.ir.core import Function, Module
@@ -37,12 +40,13 @@ class Lowered:
     metadata: dict[str, Any] = field(default_factory=dict)
 
 
-def lower(module: Module, simt: Simt, *, num_warps: int = 4, assume_disjoint: bool = True,
-          debug: bool = False) -> Lowered:
+def lower(module: Module, simt: Simt, *, num_warps: int = 4, num_stages: int = 2,
+          assume_disjoint: bool = True, debug: bool = False) -> Lowered:
     """Lower the module's kernel for `num_warps` warps of a machine."""
     (kernel,) = module.kernels
     function = prepare(module, kernel)
     _check_sizes(function)
+    function = pipeline_loops(function, simt, num_warps, num_stages)
     assigned = assign_layouts(function, simt, num_warps)
     ctx = Context(assigned.layouts, simt, num_warps)
     plan = plan_memory(assigned.function, ctx)

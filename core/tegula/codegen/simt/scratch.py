@@ -12,16 +12,16 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tegula.analysis.alias import pointer_roots
+from tegula.codegen.simt.buffers import ALIGNMENT, Buffer
 from tegula.codegen.simt.registry import LOWERINGS, Context
 from tegula.ir.core import Block, Function, Op, Value
-
-ALIGNMENT = 128
 
 
 @dataclass
 class Plan:
     """Decisions about shared memory: offsets in bytes, ops that need a barrier before them."""
 
+    buffers: dict[Buffer, int] = field(default_factory=dict)
     scratch: dict[Op, int] = field(default_factory=dict)
     sizes: dict[Op, int] = field(default_factory=dict)
     barriers: set[Op] = field(default_factory=set)
@@ -37,9 +37,13 @@ class Access(NamedTuple):
     low: int = 0
     high: int = 0
     shared: bool = True
+    buffer: Buffer | None = None
+    """The buffer that is accessed: whoever made it put barriers between its own accesses."""
 
     def conflicts(self, other: Access) -> bool:
         if not (self.writes or other.writes) or self.shared != other.shared:
+            return False
+        if self.buffer is not None and self.buffer == other.buffer:
             return False
         if self.shared:
             return self.low < other.high and other.low < self.high
@@ -52,15 +56,75 @@ Pending = frozenset[Access]
 def plan_memory(function: Function, ctx: Context) -> Plan:
     """Places and barriers for a kernel whose layouts are chosen."""
     plan = Plan()
+    taken = _Lifetimes(function)
+    taken.allocate(plan)
     for op in function.body.walk():
         lowering = LOWERINGS.get(op.name)
         size = lowering.scratch(op, ctx) if lowering else 0
         if size:
-            plan.scratch[op] = 0
+            plan.scratch[op] = taken.free_place(plan, op, size)
             plan.sizes[op] = size
-            plan.shared_bytes = max(plan.shared_bytes, size)
+            plan.shared_bytes = max(plan.shared_bytes, plan.scratch[op] + size)
     Barriers(function, plan).run()
     return plan
+
+
+def buffers_of(op: Op) -> list[tuple[Buffer, bool]]:
+    """Buffers that an op accesses, and whether it writes them."""
+    if op.name == "shared_dot":
+        return [(op.attrs[key][0], False) for key in ("a_buffer", "b_buffer") if op.attrs[key]]
+    found = op.attrs.get("buffer")
+    return [(found, op.name == "async_copy")] if isinstance(found, Buffer) else []
+
+
+class _Lifetimes:
+    """When each buffer holds something: from the first op that accesses it to the last, in the
+    order of the text. A loop after the first access counts as a whole; a loop around it does not,
+    since each of its iterations fills the buffer anew."""
+
+    def __init__(self, function: Function) -> None:
+        self.at: dict[Op, int] = {}
+        self.span: dict[Buffer, tuple[int, int]] = {}
+        self.home: dict[Buffer, Block] = {}
+        self._block(function.body)
+
+    def _block(self, block: Block) -> None:
+        for op in block.ops:
+            first = self.at[op] = len(self.at)
+            for buffer, _ in buffers_of(op):
+                self.home.setdefault(buffer, block)
+            for region in op.regions:
+                self._block(region)
+            inside = {b for o in (op, *(x for r in op.regions for x in r.walk()))
+                      for b, _ in buffers_of(o)}
+            for buffer in (b for b in inside if self.home[b] is block):
+                low, high = self.span.get(buffer, (first, first))
+                self.span[buffer] = (min(low, first), max(high, len(self.at) - 1))
+
+    def allocate(self, plan: Plan) -> None:
+        """Give each buffer the lowest place that none of those with an overlapping life has."""
+        for buffer, (low, high) in sorted(self.span.items(), key=lambda x: x[1]):
+            others = [(plan.buffers[b], b.nbytes * b.copies) for b, (x, y) in self.span.items()
+                      if b in plan.buffers and x <= high and low <= y]
+            place = _lowest(others, buffer.nbytes * buffer.copies)
+            plan.buffers[buffer] = place
+            plan.shared_bytes = max(plan.shared_bytes, place + buffer.nbytes * buffer.copies)
+
+    def free_place(self, plan: Plan, op: Op, size: int) -> int:
+        now = self.at[op]
+        alive = [(plan.buffers[b], b.nbytes * b.copies) for b, (low, high) in self.span.items()
+                 if low <= now <= high]
+        return _lowest(alive, size)
+
+
+def _lowest(taken: list[tuple[int, int]], size: int) -> int:
+    """The lowest aligned place where `size` bytes fit between what is taken."""
+    place = 0
+    for start, length in sorted(taken):
+        if place + size <= start:
+            break
+        place = max(place, (start + length + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT)
+    return place
 
 
 class Barriers:
@@ -87,8 +151,8 @@ class Barriers:
             return self._loop(op, pending)
         if op.name == "if":
             return frozenset().union(*(self._block(r, pending) for r in op.regions))
-        if op.regions:
-            return pending  # regions of scalars
+        if op.name == "barrier":
+            return frozenset()
         before, after = self._phases(op)
         if not before:
             return pending
@@ -109,6 +173,9 @@ class Barriers:
     def _phases(self, op: Op) -> tuple[list[Access], list[Access] | None]:
         """Accesses before the op's own barrier, and those after it (None: it has no barrier)."""
         out = list(self._global(op))
+        for buffer, writes in buffers_of(op):
+            low = self.plan.buffers[buffer]
+            out.append(Access(writes, None, low, low + buffer.nbytes * buffer.copies, True, buffer))
         size = self.plan.sizes.get(op)
         if size is None:
             return out, None

@@ -1,11 +1,13 @@
-"""Ops that later stages add when they decide where values live. Programs never contain them."""
+"""Ops that later stages add when they decide where values live and when they move. Programs never
+contain them, and they have no text form of their own.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from ..opdef import REQUIRED, op
-from ..types import Type
+from ..types import Tile, Type
 from .rules import tile_of, types_of
 
 if TYPE_CHECKING:
@@ -25,3 +27,78 @@ class ConvertLayout:
 
     def evaluate(op: Op, x: Any) -> Any:
         return x
+
+
+@op("async_copy", traits="scheduled", effects="read")
+class AsyncCopy:
+    """Begin to copy a tile from global memory to one copy of a buffer in shared memory; masked-off
+    elements become 0. `slot` says which copy.
+    """
+
+    operands = "ptr slot mask?"
+    attrs = {"buffer": REQUIRED}
+
+    def infer(op: Op) -> list[Type]:
+        return []
+
+
+@op("async_commit", traits="scheduled", effects="io")
+class AsyncCommit:
+    """Close the group of all copies begun since the last commit."""
+
+    def infer(op: Op) -> list[Type]:
+        return []
+
+
+@op("async_wait", traits="scheduled", effects="io")
+class AsyncWait:
+    """Wait until at most `pending` groups of this thread's copies are under way."""
+
+    attrs = {"pending": 0}
+
+    def infer(op: Op) -> list[Type]:
+        return []
+
+
+@op("barrier", traits="scheduled", effects="io")
+class Barrier:
+    """Wait for all threads of the program."""
+
+    def infer(op: Op) -> list[Type]:
+        return []
+
+
+@op("shared_load", traits="pure scheduled")
+class SharedLoad:
+    """The tile in one copy of a buffer. It has to be there, and to stay while it is used."""
+
+    operands = "slot"
+    attrs = {"buffer": REQUIRED}
+
+    def infer(op: Op) -> list[Type]:
+        buffer = op.attrs["buffer"]
+        return [Tile(buffer.shape, buffer.elem)]
+
+
+@op("shared_dot", traits="scheduled")
+class SharedDot:
+    """acc + a @ b by a matrix unit that reads shared memory. Each factor is a tile, or what is in
+    the copy `*_slot` of `*_buffer`. With `asynchronous` the product may still be under way after
+    the op: only another such product or `dot_wait` may use it.
+    """
+
+    operands = "acc a? b? a_slot? b_slot?"
+    attrs = {"unit": REQUIRED, "a_buffer": None, "b_buffer": None, "asynchronous": False}
+
+    def infer(op: Op) -> list[Type]:
+        return [op.operands[0].type]
+
+
+@op("dot_wait", traits="pure scheduled")
+class DotWait:
+    """The accumulator when all products are done."""
+
+    operands = "acc"
+
+    def infer(op: Op) -> list[Type]:
+        return [op.operands[0].type]

@@ -1,0 +1,299 @@
+"""Loop pipelining: what feeds matrix products is copied to shared memory some iterations ahead.
+
+    for i:  a = load(pa(i));  acc = dot(a, b, acc)
+
+becomes, with S copies of the buffer and copies that begin d iterations ahead,
+
+    begin the copies of iterations 0 .. d-1
+    for i:  wait for the copy of iteration i;  barrier
+            a = shared_load(slot i mod S)
+            begin the copy of iteration i + d
+            acc = dot(a, b, acc)
+
+What the addresses and masks depend on is computed twice: once for the iteration that runs and once
+for the one whose copy begins. Results do not depend on the number of stages: a copy that lies
+behind the last iteration is masked off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tegula.analysis.axisinfo import AxisInfos
+from tegula.codegen.simt.buffers import Buffer
+from tegula.codegen.simt.hooks import Simt
+from tegula.codegen.simt.products import origin, unit_of
+from tegula.ir.builder import Builder
+from tegula.ir.core import Block, Cloner, Function, Op, Value
+from tegula.ir.opdef import SCHEDULED
+from tegula.ir.patterns import constant_value
+from tegula.ir.types import DType, Pointer, Tile, elem_of, i1, i32, i64, shape_of
+
+SMALLEST_COPY = 4
+"""Bytes that one asynchronous copy moves at least."""
+
+
+def pipeline_loops(function: Function, simt: Simt, warps: int, stages: int) -> Function:
+    """The kernel with its loops around matrix products pipelined, where that is possible."""
+    if not simt.async_copies:
+        return function
+    if not any(op.name == "dot" for op in function.body.walk()):
+        return function
+    axes = AxisInfos(function, indices=True)
+
+    def hook(op: Op, cloner: Cloner) -> Sequence[Value] | None:
+        if op.name != "for":
+            return None
+        found = find(op, axes, simt, warps, stages)
+        return Pipelined(found, cloner).build() if found is not None else None
+
+    return Cloner(hook).function(function)
+
+
+@dataclass
+class Found:
+    """A loop that can be pipelined: its loads, and the ops that their addresses need."""
+
+    loop: Op
+    loads: list[Op]
+    slice: list[Op]
+    carried: list[int]
+    """Which of the carried values the addresses depend on."""
+    fast: list[int]
+    """For each load the axis along which its addresses are neighbours."""
+    stages: int
+    """Iterations between the begin of a copy and its use."""
+    copies: int
+    overlapped: set[Op]
+    """Products that may still be under way when the next iteration begins."""
+
+
+def find(loop: Op, axes: AxisInfos, simt: Simt, warps: int, stages: int) -> Found | None:
+    """What can be copied ahead in a loop; None if nothing can."""
+    (body,) = loop.regions
+    stages = int(loop.attrs.get("stages") or stages)
+    step = constant_value(loop.operands[2])
+    if stages < 2 or not isinstance(step, int) or step <= 0:
+        return None
+    uses = _uses(body)
+    loads = [op for op in body.ops if op.name == "load" and _fit(op, uses, axes)]
+    if not loads or any(op.opdef.effects & {"write", "atomic"} for op in body.walk()):
+        return None
+    found = _slice(loop, loads)
+    if found is None:
+        return None
+    ops, carried = found
+    dots = [op for op in body.ops if op.name == "dot"]
+    overlapped = stages >= 3 and all(
+        _overlaps(op, loop, uses, loads) and unit_of(op, simt, warps) for op in dots
+    )
+    # While a product is under way its buffers may not be written to: one copy more.
+    ahead = stages - 2 if overlapped else stages - 1
+    copies = stages
+    fast = [fast_axis(axes, load.operands[0]) for load in loads]
+    return Found(loop, loads, ops, carried, fast, ahead, copies, set(dots) if overlapped else set())
+
+
+def _uses(body: Block) -> dict[Value, list[Op]]:
+    out: dict[Value, list[Op]] = {}
+    for op in body.walk():
+        for v in op.operands:
+            out.setdefault(v, []).append(op)
+    return out
+
+
+def _fit(load: Op, uses: dict[Value, list[Op]], axes: AxisInfos) -> bool:
+    """Whether a load feeds matrix products only and can be copied in pieces of 4 bytes or more."""
+    (v,) = load.results
+    if not isinstance(v.type, Tile) or len(v.type.shape) != 2 or load.attrs.get("volatile"):
+        return False
+    e = v.type.elem
+    if isinstance(e, Pointer) or e.bits < 8:
+        return False
+    other = load.operand("other")
+    if other is not None and constant_value(other) != 0:
+        return False
+    if not _feeds(v, uses):
+        return False
+    ptr, mask = load.operands[0], load.operand("mask")
+    return max(axes.vector_length(ptr, mask, a) for a in (0, 1)) * e.itemsize >= SMALLEST_COPY
+
+
+def _feeds(v: Value, uses: dict[Value, list[Op]]) -> bool:
+    users = uses.get(v, [])
+    return bool(users) and all(
+        (op.name == "dot" and v in op.operands[:2] and v is not op.operands[2])
+        or (op.name == "permute" and _feeds(op.results[0], uses))
+        for op in users
+    )
+
+
+def _overlaps(dot: Op, loop: Op, uses: dict[Value, list[Op]], loads: Sequence[Op]) -> bool:
+    """Whether nothing but the next iteration's product needs a product's result, and both factors
+    are copied ahead."""
+    (body,) = loop.regions
+    acc, (result,) = dot.operands[2], dot.results
+    if acc not in body.args[1:] or uses[acc] != [dot]:
+        return False
+    place = body.args.index(acc) - 1
+    ends = body.terminator
+    if uses[result] != [ends] or ends.operands.count(result) != 1:
+        return False
+    if ends.operands[place] is not result:
+        return False
+    return all(any(origin(v)[0] is load.results[0] for load in loads) for v in dot.operands[:2])
+
+
+def _slice(loop: Op, loads: Sequence[Op]) -> tuple[list[Op], list[int]] | None:
+    """The ops of the body that addresses and masks need, the carried values among it, and the ops
+    that carry those on; None if a load or a product is among them."""
+    (body,) = loop.regions
+    inside = {r: op for op in body.ops for r in op.results}
+    carried: set[int] = set()
+    needed: set[Op] = set()
+    work = [v for load in loads for v in load.operands[:2] if v is not load.operand("other")]
+    while work:
+        v = work.pop()
+        if v in inside:
+            op = inside[v]
+            if op in needed:
+                continue
+            if not op.opdef.pure or op.regions or op.name == "dot":
+                return None
+            needed.add(op)
+            work += op.operands
+        elif v in body.args[1:]:
+            i = body.args.index(v) - 1
+            if i not in carried:
+                carried.add(i)
+                work.append(body.terminator.operands[i])
+    return [op for op in body.ops if op in needed], sorted(carried)
+
+
+def fast_axis(axes: AxisInfos, ptr: Value) -> int:
+    """The axis of a tile of two axes along which its addresses are neighbours."""
+    first, second = (axes.vector_length(ptr, None, a) for a in (0, 1))
+    return 0 if first > second else 1
+
+
+class Pipelined:
+    """Builds one loop anew."""
+
+    def __init__(self, found: Found, cloner: Cloner) -> None:
+        self.f = found
+        self.cloner = cloner
+        self.loop = found.loop
+        self.b = _appending(cloner, self.loop)
+        self.index = elem_of(self.loop.operands[0].type)
+        self.buffers: dict[Op, Buffer] = {}
+        for load, fast in zip(found.loads, found.fast):
+            t = load.results[0].type
+            assert isinstance(t, Tile) and isinstance(t.elem, DType)
+            self.buffers[load] = Buffer(t.shape, t.elem, fast, found.copies)
+
+    def build(self) -> list[Value]:
+        f, b, loop = self.f, self.b, self.loop
+        lb, ub, step = (self.cloner.value(v) for v in loop.operands[:3])
+        inits = [self.cloner.value(v) for v in loop.group("inits")]
+        ahead: list[Value] = [inits[i] for i in f.carried]
+        for n in range(f.stages):
+            iv = lb if n == 0 else b.add(lb, self._times(b, step, n))
+            slot = b.constant(n, i32)
+            ahead = self._begin(b, iv, self._runs(b, lb, ub, step, n), ahead, slot)
+        zero = b.constant(0, i32)
+        slots = [zero, b.constant(f.stages % f.copies, i32)]
+        fresh = Block([self.index, *(v.type for v in (*inits, *ahead, *slots))])
+        self._body(fresh, ub, step, len(inits), len(ahead))
+        attrs = {**loop.attrs}
+        results = b.for_(lb, ub, step, [*inits, *ahead, *slots], fresh, **attrs)
+        _emit(b, "async_wait", [], {"pending": 0})
+        return list(results[: len(inits)])
+
+    def _times(self, b: Builder, step: Value, n: int) -> Value:
+        return b.mul(step, b.constant(n, self.index))
+
+    def _runs(self, b: Builder, iv: Value, ub: Value, step: Value, n: int) -> Value:
+        """Whether the iteration n steps after `iv` exists; in 64 bits, where nothing overflows."""
+        wide = [b.cast(v, to=i64) if v.type is not i64 else v for v in (iv, ub, step)]
+        later = b.add(wide[0], b.mul(wide[2], b.constant(n, i64)))
+        return b.cmp(later, wide[1], pred="lt")
+
+    def _begin(self, b: Builder, iv: Value, runs: Value, carried: Sequence[Value], slot: Value
+               ) -> list[Value]:
+        """Begin the copies of one iteration; gives the carried values of the next."""
+        f = self.f
+        (body,) = self.loop.regions
+        inside = Cloner()
+        inside.map.update(self.cloner.map)
+        inside.map[body.args[0]] = iv
+        for i, v in zip(f.carried, carried):
+            inside.map[body.args[i + 1]] = v
+        inside.out = b.block.ops
+        for op in f.slice:
+            inside.copy(op)
+        for load in f.loads:
+            ptr = inside.value(load.operands[0])
+            shape = shape_of(ptr.type)
+            mask = b.splat(runs, shape=shape)
+            given = load.operand("mask")
+            if given is not None:
+                mask = b.and_(mask, inside.value(given))
+            assert elem_of(mask.type) is i1
+            _emit(b, "async_copy", [ptr, slot, mask], {"buffer": self.buffers[load]}, (1, 1, 1))
+        _emit(b, "async_commit", [], {})
+        return [inside.value(body.terminator.operands[i]) for i in f.carried]
+
+    def _body(self, fresh: Block, ub: Value, step: Value, inits: int, ahead: int) -> None:
+        f, cloner = self.f, self.cloner
+        (body,) = self.loop.regions
+        saved, cloner.out = cloner.out, fresh.ops
+        b = _appending(cloner, self.loop)
+        for old, new in zip(body.args, fresh.args):
+            cloner.map[old] = new
+        iv = fresh.args[0]
+        carried = fresh.args[1 + inits : 1 + inits + ahead]
+        read, write = fresh.args[-2:]
+        _emit(b, "async_wait", [], {"pending": f.stages - 1})
+        _emit(b, "barrier", [], {})
+        later = b.add(iv, self._times(b, step, f.stages))
+        runs = self._runs(b, iv, ub, step, f.stages)
+        nexts = self._begin(b, later, runs, carried, write)
+        for op in body.ops[:-1]:
+            if op in self.buffers:
+                tile = _emit(b, "shared_load", [read], {"buffer": self.buffers[op]}, (1,))
+                cloner.map[op.results[0]] = tile.results[0]
+            elif op in f.overlapped:
+                operands = cloner.values(op.operands)
+                attrs = {**op.attrs, "asynchronous": True}
+                dot = Op(op.opdef, operands, op.segments, attrs, (), [op.results[0].type], op.loc)
+                b.block.ops.append(dot)
+                cloner.map[op.results[0]] = dot.results[0]
+            else:
+                cloner.ops([op])
+        ends = [cloner.value(v) for v in body.terminator.operands]
+        ends += [*nexts, self._next(b, read), self._next(b, write)]
+        b.create("yield", ends)
+        cloner.out = saved
+
+    def _next(self, b: Builder, slot: Value) -> Value:
+        after = b.add(slot, b.constant(1, i32))
+        last = b.cmp(after, b.constant(self.f.copies, i32), pred="eq")
+        return b.select(last, b.constant(0, i32), after)
+
+
+def _appending(cloner: Cloner, op: Op) -> Builder:
+    block = Block()
+    block.ops = cloner.out
+    return Builder(block, op.loc)
+
+
+def _emit(b: Builder, name: str, operands: Sequence[Value], attrs: dict[str, object],
+          segments: tuple[int, ...] = ()) -> Op:
+    d = SCHEDULED[name]
+    op = Op(d, operands, segments, dict(attrs), (), ())
+    types = d.infer(op)
+    op = Op(d, operands, segments, dict(attrs), (), types)
+    b.block.ops.append(op)
+    return op
+
