@@ -6,21 +6,24 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tegula.conformance.case import Case
+from tegula.conformance.case import Case, Expected
 from tegula.conformance.programs import FEATURES, random_program
-from tegula.conformance.programs.base import NOT_COMPARED, Ambiguous, interpret
+from tegula.conformance.programs.base import NOT_COMPARED, Ambiguous, OrderOfSums, interpret
 from tegula.conformance.text import from_text, to_text
-from tegula.ir import parse_module, verify
+from tegula.conformance.values import compare
+from tegula.interp.interpreter import Env, FunctionPlan, Interpreter, Step
+from tegula.ir import DTYPES, Op, parse_module, verify
 from tegula.ir.ops import OPS
 from tegula.plugin.registry import registry
 from tegula.tools.cli import main
 from tegula.tools.fuzz import fuzz, size_of
-from tegula.tools.reduce import completed, reduce_case
+from tegula.tools.reduce import completed, order_of_sums_shows, reduce_case
 
 MUTANTS = Path(__file__).parents[1] / "conformance"
 
@@ -167,10 +170,6 @@ def contains(name: str) -> Callable[[Case], bool]:
 
 
 def test_reduction_keeps_what_matters() -> None:
-    from dataclasses import replace
-
-    from tegula.conformance.case import Expected
-
     case = from_text(CASE)
     case = replace(case, expected={"y": Expected(np.zeros(8, np.int32))})
     small = reduce_case(case, contains("sub"), 20)
@@ -191,6 +190,99 @@ def test_reduction_keeps_to_programs_with_one_result() -> None:
     assert completed(collided) is None
     with pytest.raises(Ambiguous):
         interpret(collided.launch, strict=True)
+
+
+SUMS = """
+; arg x = bf16(1 + arange(96) / 64)
+; arg y = bf16(zeros(96))
+; expect y = bf16(zeros(96))
+kernel @k(%x: ptr<bf16>, %y: ptr<bf16>) {
+  %i = arange {start = 0, end = 96} : i32[96]
+  %xs = splat %x {shape = [96]} : ptr<bf16>[96]
+  %xp = addptr %xs, %i : ptr<bf16>[96]
+  %v = load %xp : bf16[96]
+  %whole = rint %v : bf16[96]
+  %one = constant {value = 1.0} : bf16[96]
+  %less = sub %whole, %one : bf16[96]
+  %s = scan [%less] {axis = 0, reverse = false} : bf16[96] combine(%a: bf16, %b: bf16) {
+    %c = add %a, %b : bf16
+    yield [%c]
+  }
+  %ys = splat %y {shape = [96]} : ptr<bf16>[96]
+  %yp = addptr %ys, %i : ptr<bf16>[96]
+  store %yp, %s
+  return
+}
+"""
+EXACT = from_text(SUMS)
+ROUNDED = from_text(SUMS.replace("rint %v", "add %v, %v"))
+
+
+def step_by_step(plan: FunctionPlan, op: Op, step: Step) -> Step:
+    """Scans whose sums are rounded to their dtype at each step: as right as any other order."""
+    if op.name != "scan":
+        return step
+    source, out = plan.slot(op.operands[0]), plan.slot(op.results[0])
+
+    def run(env: Env) -> None:
+        values = np.asarray(env[source])
+        sums = values.copy()
+        for i in range(1, values.size):
+            total = np.float32(sums[i - 1]) + np.float32(values[i])
+            sums[i] = total.astype(values.dtype)
+        env[out] = sums
+
+    return run
+
+
+def differs(case: Case) -> bool:
+    """Whether a backend that sums step by step is outside of what the case allows."""
+    memory = case.launch.fresh()
+    args = [memory[a.name] for a in case.launch.buffers]
+    Interpreter(case.launch.module, around=step_by_step).run((1,), args)
+    dtypes = {b.name: b.dtype for b in case.launch.buffers}
+    return any(
+        compare(wanted.data, memory[name], dtypes[name], wanted.rule)[0] is not None
+        for name, wanted in case.expected.items()
+    )
+
+
+def test_sums_that_are_rounded_are_told_from_exact_ones() -> None:
+    exact = completed(EXACT)
+    assert exact is not None
+    assert not differs(exact)
+    assert completed(ROUNDED) is None
+    with pytest.raises(OrderOfSums):
+        interpret(ROUNDED.launch, strict=True)
+    assert not order_of_sums_shows(EXACT)
+    assert order_of_sums_shows(ROUNDED)
+
+
+def test_reduction_does_not_lose_what_makes_a_sum_exact() -> None:
+    """Without `rint` the order of the sum would be all that is left of the difference."""
+
+    def fails(case: Case) -> bool:
+        wrong = all(contains(name)(case) for name in ("rint", "sub", "scan"))
+        return wrong or differs(case)
+
+    small = reduce_case(EXACT, fails, 30)
+
+    assert contains("rint")(small)
+    assert not differs(small)
+
+
+def test_a_case_with_rounded_sums_allows_what_orders_explain() -> None:
+    allowed = completed(ROUNDED, free_sums=True)
+
+    assert allowed is not None
+    wanted = allowed.expected["y"]
+    assert not differs(allowed)
+    assert wanted.rule.ulp >= 16
+    wrong = wanted.data.copy()
+    wrong[50] *= -4
+    assert compare(wanted.data, wrong, DTYPES["bf16"], wanted.rule)[0] is not None
+    small = reduce_case(ROUNDED, contains("sub"), 20)  # such a case is reduced all the same
+    assert len(list(small.launch.module.kernels[0].body.walk())) < 16
 
 
 @pytest.mark.slow

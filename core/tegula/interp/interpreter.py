@@ -23,6 +23,7 @@ from .memory import Buffer, Memory
 
 Env = list[Any]
 Step = Callable[[Env], None]
+Around = Callable[["FunctionPlan", Op, Step], Step]
 
 
 class State:
@@ -122,9 +123,11 @@ class FunctionPlan:
                 break
             handler = HANDLERS.get(op.name, evaluated)
             try:
-                steps.append(handler(self, op))
+                step = handler(self, op)
             except TypeError as error:  # a type that numpy does not have
                 raise InterpreterError(f"cannot interpret `{op.name}`: {error}", op.loc) from error
+            around = self.planner.around
+            steps.append(step if around is None else around(self, op, step))
             ops.append(op)
         return BlockPlan(args, ops, steps, exits)
 
@@ -138,8 +141,9 @@ class FunctionPlan:
 class Planner:
     """Plans the functions of a module once each."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Module, around: Around | None = None) -> None:
         self.module = module
+        self.around = around
         self._plans: dict[str, FunctionPlan] = {}
 
     def plan(self, name: str) -> FunctionPlan:
@@ -202,11 +206,14 @@ def evaluated(plan: FunctionPlan, op: Op) -> Step:
 class Interpreter:
     """A kernel made ready to be run any number of times."""
 
-    def __init__(self, module: Module, kernel: str | None = None) -> None:
+    def __init__(
+        self, module: Module, kernel: str | None = None, around: Around | None = None
+    ) -> None:
+        """`around` may put another step in place of any op's."""
         module = _without_f8e4b15(module)
         self.function = _kernel_of(module, kernel)
         with np.errstate(all="ignore"):
-            self._plan = Planner(module).plan(self.function.name)
+            self._plan = Planner(module, around).plan(self.function.name)
 
     def run(
         self,

@@ -136,13 +136,19 @@ def reduced(case: Case, outcome: str, message: str, pool: Pool, seconds: float) 
     last = [message]
 
     def fails(candidate: Case) -> bool:
-        answer = pool.one({"do": "case", "text": to_text(candidate)})
+        answer = pool.one(case_job(candidate))
         if answer.outcome == outcome and same_kind(answer.message, message, outcome):
             last[0] = answer.message
             return True
         return False
 
     return reduce_case(case, fails, seconds), last[0]
+
+
+def case_job(case: Case) -> dict[str, Any]:
+    """What a worker is told of a case: its text, and how far from right results may be."""
+    ulp = {name: wanted.rule.ulp for name, wanted in case.expected.items()}
+    return {"do": "case", "text": to_text(case), "ulp": ulp}
 
 
 def same_kind(message: str, first: str, outcome: str) -> bool:
@@ -195,7 +201,7 @@ def run_fuzz(options: argparse.Namespace) -> int:
 def run_reduce(options: argparse.Namespace) -> int:
     """Entry of `tegula reduce`."""
     from tegula.conformance.text import read
-    from tegula.tools.reduce import completed
+    from tegula.tools.reduce import completed, order_of_sums_shows
 
     problem = cannot_run(options.name, options.device)
     if not problem and not options.file.is_file():
@@ -204,9 +210,10 @@ def run_reduce(options: argparse.Namespace) -> int:
         print(f"tegula reduce: {problem}", file=sys.stderr)
         return 2
     case = read(options.file)
-    case = completed(case) or case  # what is expected is what the interpreter says
+    # What is expected is what the interpreter says.
+    case = completed(case, order_of_sums_shows(case)) or case
     with Pool({"backend": options.name, "device": options.device}, 1, TIMEOUT) as pool:
-        first = pool.one({"do": "case", "text": to_text(case)})
+        first = pool.one(case_job(case))
         if first.outcome in ("pass", "unsupported"):
             print(f"tegula reduce: it does not fail on {options.name}: {first.outcome}")
             return 1

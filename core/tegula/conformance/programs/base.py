@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from tegula.conformance.case import Buffer, Case, Expected, Launch
-from tegula.conformance.values import Rule, storage
+from tegula.conformance.programs.order import Watch, Wide
+from tegula.conformance.values import Rule, storage, ulp_error
 from tegula.interp.errors import InterpreterError
+from tegula.interp.interpreter import Around
 from tegula.ir import Block, Builder, DType, Function, Module, Pointer, Value
 from tegula.ir import types as t
 from tegula.ir.types import elem_of, shape_of, with_shape
@@ -94,6 +96,10 @@ class Program:
         return f"grid {self.grid}, seed {self.seed}\n{self.module}"
 
 
+ORDER_ULP = 16.0
+ORDER_FACTOR = 8.0
+"""What orders of sums explain: a little, and several times the error against sums in 64 bits."""
+
 OPTIONS = {"enable_fp_fusion": False}
 """Compile options under which a program has one right result."""
 
@@ -102,13 +108,22 @@ class Ambiguous(InterpreterError):
     """A program whose results depend on an order that nobody promises."""
 
 
-def interpret(launch: Launch, strict: bool = False) -> dict[str, np.ndarray]:
+class OrderOfSums(Ambiguous):
+    """A program with a sum of floats that is rounded on the way."""
+
+
+def interpret(
+    launch: Launch, strict: bool = False, free_sums: bool = False
+) -> dict[str, np.ndarray]:
     """What the launch leaves in its buffers, by the interpreter with checked memory.
 
-    With `strict`, a store that writes an address twice and results that depend on the order of
-    programs raise Ambiguous.
+    With `strict`, a store that writes an address twice, results that depend on the order of
+    programs and sums that depend on theirs raise Ambiguous; with `free_sums`, the last do not.
     """
-    after = _interpret(launch, strict, False)
+    watch = Watch() if strict and not free_sums else None
+    after = _interpret(launch, strict, False, watch and watch.around)
+    if watch is not None and watch.shows is not None:
+        raise OrderOfSums(f"the order of a sum shows ({watch.shows.name})")
     if strict and launch.grid != (1, 1, 1):
         other = _interpret(launch, strict, True)
         if any(after[n].tobytes() != other[n].tobytes() for n in after):
@@ -116,7 +131,21 @@ def interpret(launch: Launch, strict: bool = False) -> dict[str, np.ndarray]:
     return after
 
 
-def _interpret(launch: Launch, strict: bool, backwards: bool) -> dict[str, np.ndarray]:
+def explained(launch: Launch, after: dict[str, np.ndarray]) -> dict[str, float]:
+    """The units in the last place, by buffer, that another order of sums can explain."""
+    exact = _interpret(launch, False, False, Wide().around)
+    found = {}
+    for buffer in launch.buffers:
+        if buffer.dtype.is_float and buffer.dtype.bits > 8:
+            error = ulp_error(exact[buffer.name], after[buffer.name], buffer.dtype)
+            worst = float(error.max(initial=0.0))
+            found[buffer.name] = ORDER_ULP + ORDER_FACTOR * (worst if np.isfinite(worst) else 0.0)
+    return found
+
+
+def _interpret(
+    launch: Launch, strict: bool, backwards: bool, around: Around | None = None
+) -> dict[str, np.ndarray]:
     from tegula.interp import Interpreter
     from tegula.interp.interpreter import State
     from tegula.interp.memory import Memory
@@ -129,7 +158,7 @@ def _interpret(launch: Launch, strict: bool, backwards: bool) -> dict[str, np.nd
 
     memory = launch.fresh()
     args = [memory[a.name] if isinstance(a, Buffer) else a for a in launch.args]
-    interpreter = Interpreter(launch.module)
+    interpreter = Interpreter(launch.module, around=around)
     if not strict:
         with np.errstate(all="ignore"):
             interpreter.run(launch.grid, args, output=lambda line: None)
