@@ -83,7 +83,7 @@ class CpuCompiler(Compiler):
                 "fma": "never contracted",
                 "denormals": "kept",
                 "reduction_order": "free",
-                "index_overflow": "widened indices are taken not to wrap within a vector",
+                "index_overflow": "wraps",
             },
         )
 
