@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tegula.codegen.loops.text import Val, Writer
-from tegula.codegen.simt.hooks import SHARED_SYMBOL, Access, Simt
+from tegula.codegen.simt.hooks import SHARED_SYMBOL, Access, Simt, unpacked
 from tegula.ir.types import DType
 from tegula.plugin import ANY, Capabilities, Target
 from tegula_cuda import access, printing
@@ -209,9 +209,7 @@ class CudaSimt(Simt):
         name = f"llvm.nvvm.ldmatrix.sync.aligned.m8n8.x{count}{'.trans' * transposed}.b16.p3"
         w.declare(name, f"{ty} (ptr addrspace(3))")
         all_ = w.here(ty, f"call {ty} @{name}({ptr.ty} {ptr.text})")
-        if count == 1:
-            return [all_]
-        return [w.pure("i32", f"extractvalue {ty} {{}}, {i}", all_) for i in range(count)]
+        return [all_] if count == 1 else unpacked(w, all_, "i32", count)
 
     def store_matrices(self, w: Writer, ptr: Val, words: Sequence[Val], transposed: bool) -> None:
         count = len(words)

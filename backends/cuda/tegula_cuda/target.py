@@ -35,8 +35,8 @@ class Architecture:
 _TURING = ("ldmatrix", "mma_f16", "mma_i8")
 _AMPERE = (*_TURING, "bf16", "tf32", "mma_f64", "cp_async", "mbarrier", "redux")
 _ADA = (*_AMPERE, "fp8", "mma_fp8")
-_CLUSTERS = ("clusters", "tma", "stmatrix", "pdl", "atomic_f16_vector", "fp8")
-_HOPPER = (*_AMPERE, *_CLUSTERS)
+_CLUSTERS = ("clusters", "tma", "stmatrix", "pdl", "atomic_f16_vector")
+_HOPPER = (*_ADA, *_CLUSTERS, "mma_f64_wide")
 _KIB = 1 << 10
 
 ARCHITECTURES: dict[str, Architecture] = {
@@ -44,15 +44,15 @@ ARCHITECTURES: dict[str, Architecture] = {
     "sm_80": Architecture(80, 78, 163 * _KIB, 164 * _KIB, 2048, _AMPERE),
     "sm_86": Architecture(86, 78, 99 * _KIB, 100 * _KIB, 1536, _AMPERE),
     "sm_89": Architecture(89, 84, 99 * _KIB, 100 * _KIB, 1536, _ADA),
-    "sm_90": Architecture(90, 83, 227 * _KIB, 228 * _KIB, 2048, _HOPPER),
-    "sm_90a": Architecture(90, 83, 227 * _KIB, 228 * _KIB, 2048, (*_HOPPER, "wgmma", "setmaxnreg")),
+    "sm_90": Architecture(90, 84, 227 * _KIB, 228 * _KIB, 2048, _HOPPER),
+    "sm_90a": Architecture(90, 84, 227 * _KIB, 228 * _KIB, 2048, (*_HOPPER, "wgmma", "setmaxnreg")),
     "sm_100a": Architecture(
         100, 86, 227 * _KIB, 228 * _KIB, 2048, (*_HOPPER, "tcgen05", "fp4", "setmaxnreg")
     ),
     "sm_103a": Architecture(
         103, 88, 227 * _KIB, 228 * _KIB, 2048, (*_HOPPER, "tcgen05", "fp4", "setmaxnreg")
     ),
-    "sm_120a": Architecture(120, 87, 99 * _KIB, 100 * _KIB, 1536, (*_HOPPER, "mma_fp8", "fp4")),
+    "sm_120a": Architecture(120, 87, 99 * _KIB, 100 * _KIB, 1536, (*_HOPPER, "fp4")),
 }
 """The targets, the oldest first. A name that ends in `a` has instructions of that one chip family,
 and its code runs on no other.

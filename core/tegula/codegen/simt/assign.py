@@ -14,6 +14,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from tegula.analysis.axisinfo import AxisInfos
+from tegula.analysis.uses import users
 from tegula.codegen.simt.combine import reducible, segments
 from tegula.codegen.simt.layout import Layout, Span, axis_fields, blocked, expanded, log2
 from tegula.codegen.simt.matrix import feeds_rows, planned, product_of, result_layout
@@ -73,7 +74,7 @@ class Natural:
         self.cost: dict[Value, int] = {}
         self.units: dict[Op, SharedUnit] = {}
         """Products that a matrix unit makes from shared memory."""
-        self.uses = uses_of(function)
+        self.uses = users(function)
         self.widths = self._common_widths()
 
     def run(self) -> None:

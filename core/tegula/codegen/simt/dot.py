@@ -1,4 +1,7 @@
-"""Matrix products without matrix instructions: operands in shared memory, one product at a time."""
+"""Matrix products: by a matrix unit whose operands lie in registers, or without one.
+
+Without: factors in shared memory, one multiplication and addition at a time.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ from tegula.codegen.loops.convert import cast as convert_cast
 from tegula.codegen.loops.text import Val
 from tegula.codegen.simt.convert import byte_of, padded_bytes, write_tile
 from tegula.codegen.simt.layout import Layout, axis_fields
+from tegula.codegen.simt.matrix import Product, Tiling, planned
+from tegula.codegen.simt.multiply import multiply
 from tegula.codegen.simt.registry import Context, lowers
 from tegula.ir.core import Op, Value
 from tegula.ir.types import DType, elem_of, f32, shape_of
@@ -26,11 +31,30 @@ def _bytes(v: Value) -> int:
 
 
 def _scratch(op: Op, ctx: Context) -> int:
+    if _by_unit(op, ctx) is not None:
+        return 0
     return _bytes(op.operands[0]) + _bytes(op.operands[1])
+
+
+def _by_unit(op: Op, ctx: Context) -> tuple[Product, Tiling] | None:
+    """How a unit makes the product; None where the operands are not laid out for one."""
+    a, b, _ = op.operands
+    plan = planned(op, ctx.simt, ctx.layouts[op.results[0]])
+    if plan is None or (ctx.layouts[a], ctx.layouts[b]) != (plan[1].a, plan[1].b):
+        return None
+    return plan
 
 
 @lowers("dot", scratch=_scratch)
 def _dot(k: Emitter, op: Op) -> None:
+    plan = _by_unit(op, k.ctx)
+    if plan is not None:
+        k.set(op.results[0], multiply(k, op, *plan))
+    else:
+        _one_by_one(k, op)
+
+
+def _one_by_one(k: Emitter, op: Op) -> None:
     w = k.w
     a, b, acc = op.operands
     (v,) = op.results

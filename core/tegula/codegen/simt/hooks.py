@@ -238,6 +238,12 @@ def plain_store(w: Writer, ptr: Val, values: Sequence[Val], align: int) -> None:
     w.do(f"store {x.ty} {x.text}, {ptr.ty} {ptr.text}, align {align}")
 
 
+def unpacked(w: Writer, whole: Val, ty: str, count: int) -> list[Val]:
+    """The fields, all of one type, of a struct."""
+    struct = whole.ty.replace("{", "{{").replace("}", "}}")
+    return [w.pure(ty, f"extractvalue {struct} {{}}, {i}", whole) for i in range(count)]
+
+
 def packed(w: Writer, values: Sequence[Val]) -> Val:
     """Scalars of one type as a vector (one alone stays a scalar)."""
     if len(values) == 1:
