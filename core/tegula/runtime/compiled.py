@@ -35,6 +35,12 @@ LAUNCH_SIGNATURE = ctypes.CFUNCTYPE(
 )
 
 
+@functools.lru_cache(maxsize=64)
+def _native(address: int) -> Callable[..., int]:
+    """The function at an address; the kernels of a backend share one, as a rule."""
+    return LAUNCH_SIGNATURE(address)
+
+
 class StageTexts(Mapping[str, str]):
     """The stages of a compilation as text, made when somebody looks."""
 
@@ -84,7 +90,6 @@ class CompiledKernel:
         self._constant_params = tuple(constant_params)
         self._kernel: Kernel | None = None
         self._lock = threading.Lock()
-        self._native_launch: Callable[..., int] | None = None
 
     @functools.cached_property
     def asm(self) -> Mapping[str, str]:
@@ -162,9 +167,7 @@ class CompiledKernel:
             kernel.launch(grid, args, stream=stream, memory=memory_of(values))
             return
         slots = array("q", map(pack, self.slot_types, values))  # ctypes would make a type first
-        if self._native_launch is None:
-            self._native_launch = LAUNCH_SIGNATURE(kernel.launch_address)
-        code = self._native_launch(
+        code = _native(kernel.launch_address)(
             kernel.handle, slots.buffer_info()[0], len(values), *grid, stream or None
         )
         if code:
