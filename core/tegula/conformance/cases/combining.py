@@ -184,6 +184,19 @@ def _recurrence(reverse: bool) -> Case:
     return s.case()
 
 
+def _reduce_beside_scan(kind: str, t: DType) -> Case:
+    """A reduction of what a scan from the end reads: a compiler may do both on one way."""
+    s = Sketch()
+    for number, n in enumerate((5, 20, 50)):
+        x = inputs_for(kind, t, (n,), number)
+        value = s.load(s.buffer(f"x{number}", t, x), (n,))
+        (prefix,) = s.b.scan([value], region(kind, t), axis=0, reverse=True)
+        (whole,) = s.b.reduce([value], region(kind, t), axis=0)
+        s.store(s.out(f"out{number}", t, fold(kind, t, x, 0), _rule(kind)), whole)
+        s.store(s.out(f"prefix{number}", t, prefixes(kind, t, x, 0, True), _rule(kind)), prefix)
+    return s.case()
+
+
 def _branching_region() -> Case:
     """A combine region with control flow inside."""
     block = Block([i32, i32])
@@ -382,6 +395,9 @@ def specs() -> Iterator[Spec]:
                 yield Spec(f"reduce.arg{name}.{t}", make, ("reduce",), (t,))
     for t in (f32, f64, f16, bf16):
         yield Spec(f"reduce.sum.{t}", partial(_float_sum, t), ("reduce",), (t,))
+    for t in ALL:
+        make = partial(_reduce_beside_scan, "max", t)
+        yield Spec(f"reduce.beside_scan.max.{t}", make, ("reduce", "scan"), (t,), full=True)
     yield Spec("reduce.branch", _branching_region, ("reduce", "if"), (i32,))
     for reverse in (False, True):
         label = "scan.recurrence" + (".reverse" if reverse else "")

@@ -181,6 +181,51 @@ def _huge(t: DType, offset: DType) -> Case:
     return s.case()
 
 
+def _wrapped_value(step: int, far: int) -> Case:
+    """An index that leaves 32 bits within a tile, and is extended to 64 afterwards."""
+    n = 70
+    s = Sketch()
+    index = ((far + step * np.arange(n)) + 2**31) % 2**32 - 2**31
+    q = s.out("out", i64, index)
+    start = s.b.splat(s.scalar("far", i32, far), shape=(n,))
+    line = s.b.mul(s.flat((n,)), s.constant(step, (n,)))
+    s.store(q, s.b.cast(s.b.add(start, line), to=i64))
+    return s.case()
+
+
+def _wrapped_mask(t: DType) -> Case:
+    """A mask that compares an index which leaves its type within the tile."""
+    n, room, limit = 70, 20, 5
+    s = Sketch()
+    far = t.max_value - room
+    index = [far + j - (j > room) * (1 << t.bits) for j in range(n)]
+    keep = np.array([i < t.max_value - limit for i in index])
+    x = data(i32, (n,))
+    p, q = s.buffer("x", i32, x), s.out("out", i32, np.where(keep, x, junk(n, i32)))
+    start = s.b.splat(s.scalar("far", t, far), shape=(n,))
+    at = s.b.add(start, s.b.cast(s.flat((n,)), to=t) if t is not i32 else s.flat((n,)))
+    end = s.b.splat(s.scalar("end", t, t.max_value - limit), shape=(n,))
+    mask = s.b.cmp(at, end, pred="lt")
+    s.b.store(s.at(q, s.flat((n,))), s.b.load(s.at(p, s.flat((n,))), mask), mask)
+    return s.case()
+
+
+def _wrapped_address(widened: bool) -> Case:
+    """Offsets that have wrapped around, of a pointer that was moved as far the other way."""
+    n, room = 70, 20
+    s = Sketch()
+    b = s.b
+    x = data(i32, (n,))
+    p, q = s.buffer("x", i32, x[room + 1 :]), s.out("out", i32, np.where(np.arange(n) > room, x, 0))
+    far = s.scalar("far", i32, i32.max_value - room)
+    offsets = b.add(b.splat(far, shape=(n,)), s.flat((n,)))
+    mask = b.cmp(offsets, s.constant(0, (n,)), pred="lt")
+    base = b.addptr(p, s.constant(1 << 31, (), i64))
+    value = b.load(s.at(base, b.cast(offsets, to=i64) if widened else offsets), mask)
+    s.store(q, value)
+    return s.case()
+
+
 def _attributes(cache: str, evict: str, volatile: bool, store_cache: str) -> Case:
     """Hints to caches change no value."""
     s = Sketch(32, (2, 1, 1))
@@ -438,6 +483,15 @@ def specs() -> Iterator[Spec]:
         for offset in (i32, u32, i64, u64):
             make = partial(_huge, t, offset)
             yield Spec(f"memory.huge.{t}.{offset}", make, memory, (t, i64), frozenset({"huge"}))
+    for step, far in ((1, 2**31 - 30), (3, 2**31 - 50), (-1, -(2**31) + 9), (1 << 28, 5)):
+        make = partial(_wrapped_value, step, far)
+        yield Spec(f"memory.wrapped.value{step}", make, ("add", "cast"), (i32, i64))
+    for t in (i32, i64):
+        yield Spec(f"memory.wrapped.mask.{t}", partial(_wrapped_mask, t), memory, (t,), full=True)
+    for widened in (False, True):
+        label = "memory.wrapped.address" + (".i64" if widened else "")
+        make = partial(_wrapped_address, widened)
+        yield Spec(label, make, ("addptr", "load"), (i32, i64))
     yield from _hint_specs()
     yield Spec("memory.pointers", _pointers, ("cmp", "select", "cast", "permute"), (i64, u64))
     yield Spec("memory.pointer_loop", _pointer_loop, ("for", "addptr"), (f32,))
