@@ -1,17 +1,19 @@
 """Layout conversions: a tile moves to other registers and threads.
 
-Nothing, a choice of registers, or a way through shared memory.
+Nothing, a choice of registers, or a way through shared memory. What is read from there at places
+that are known only at run time lies in rows that are shifted a little (`write_tile`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 from typing import TYPE_CHECKING
 
 from tegula.codegen.loops.text import Val
 from tegula.codegen.simt.layout import Layout, register_map
 from tegula.codegen.simt.registry import Context, lowers, shared_size
+from tegula.codegen.simt.swizzle import Exchange, exchange
+from tegula.codegen.simt.transfer import get_tile, put_tile
 from tegula.ir.core import Op
 from tegula.ir.types import ScalarType, elem_of
 
@@ -23,12 +25,18 @@ PAD_EVERY = 128
 PAD = 16
 
 
+def way_through(source: Layout, target: Layout, e: ScalarType, ctx: Context) -> Exchange:
+    """How a tile moves through shared memory."""
+    simt = ctx.simt
+    return exchange(source, target, shared_size(e), simt.matrix_loads, simt.matrix_stores)
+
+
 def _scratch(op: Op, ctx: Context) -> int:
     x, (v,) = op.operands[0], op.results
     source, target = ctx.layouts[x], ctx.layouts[v]
     if register_map(source, target) is not None:
         return 0
-    return padded_bytes(prod(source.shape), elem_of(x.type))
+    return way_through(source, target, elem_of(x.type), ctx).memory.nbytes
 
 
 @lowers("convert_layout", scratch=_scratch)
@@ -41,10 +49,11 @@ def _convert(k: Emitter, op: Op) -> None:
         k.set(v, [regs[i] for i in picks])
         return
     e = elem_of(x.type)
-    place = k.scratch(op)
-    write_tile(k, place, source, regs, e)
+    way = way_through(source, target, e, k.ctx)
+    base = k.shared(k.scratch(op))
+    put_tile(k, base, way.memory, way.write, source, regs, e)
     k.barrier()
-    k.set(v, read_tile(k, place, target, e))
+    k.set(v, get_tile(k, base, way.memory, way.read, target, e))
 
 
 def padded_bytes(count: int, e: ScalarType) -> int:
