@@ -9,7 +9,7 @@ from tegula.codegen.loops.text import Val, Writer
 from tegula.codegen.simt.hooks import SHARED_SYMBOL, Access, Simt, unpacked
 from tegula.ir.types import DType
 from tegula.plugin import ANY, Capabilities, Target
-from tegula_cuda import access, printing
+from tegula_cuda import access, atomics, printing
 from tegula_cuda.options import CudaOptions
 from tegula_cuda.target import TRIPLE, WARP_SIZE, features_of
 
@@ -30,14 +30,6 @@ _AXES = "xyz"
 _SHUFFLES = {"xor": ("bfly", 31), "up": ("up", 0), "down": ("down", 31), "idx": ("idx", 31)}
 """LLVM's name of a shuffle, and the lane at which it stops."""
 _ALL_LANES = -1
-
-_ORDERS = {"relaxed": "monotonic", "acquire": "acquire", "release": "release", "acq_rel": "acq_rel"}
-_INTEGER_KINDS = {"and": "and", "or": "or", "xor": "xor", "add": "add", "xchg": "xchg"}
-_FLOAT_KINDS = {"add": "fadd", "max": "fmax", "min": "fmin", "xchg": "xchg"}
-
-
-class UnsupportedAtomic(Exception):
-    """An atomic operation that the hardware does not have and that is not made up."""
 
 
 class CudaSimt(Simt):
@@ -136,33 +128,13 @@ class CudaSimt(Simt):
     def atomic_rmw(
         self, w: Writer, kind: str, ptr: Val, value: Val, e: DType, sem: str, scope: str
     ) -> Val:
-        if e.is_float:
-            name = _FLOAT_KINDS[kind]
-            if e.bits < 16 and kind != "xchg":
-                raise UnsupportedAtomic(f"atomic {kind} of {e.name}")
-        elif kind in ("max", "min"):
-            name = kind if e.is_signed else "u" + kind
-        else:
-            name = _INTEGER_KINDS[kind]
-        narrow = e.name == "bf16" and kind != "xchg"
-        given = w.pure("bfloat", "bitcast i16 {} to bfloat", value) if narrow else value
-        old = w.here(
-            given.ty,
-            f"atomicrmw {name} {ptr.ty} {ptr.text}, {given.ty} {given.text} "
-            f"{self.syncscope(scope)}{_ORDERS[sem]}, align {max(1, e.itemsize)}",
-        )
-        return w.pure("i16", "bitcast bfloat {} to i16", old) if narrow else old
+        syncscope, capability = self.syncscope(scope), int(self.target["capability"])
+        return atomics.rmw(w, kind, ptr, value, e, sem, scope, syncscope, capability)
 
     def atomic_cas(
         self, w: Writer, ptr: Val, cmp: Val, value: Val, e: DType, sem: str, scope: str
     ) -> Val:
-        failing = "acquire" if sem in ("acquire", "acq_rel") else "monotonic"
-        pair = w.here(
-            f"{{ {cmp.ty}, i1 }}",
-            f"cmpxchg {ptr.ty} {ptr.text}, {cmp.ty} {cmp.text}, {value.ty} {value.text} "
-            f"{self.syncscope(scope)}{_ORDERS[sem]} {failing}, align {max(1, e.itemsize)}",
-        )
-        return w.here(cmp.ty, f"extractvalue {pair.ty} {pair.text}, 0")
+        return atomics.cas(w, ptr, cmp, value, e, sem, self.syncscope(scope))
 
     # -- copies on their own, and matrix units
 

@@ -1,0 +1,215 @@
+"""The code that kernels become: facts about PTX, and that ptxas takes it. No device is needed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+pytest.importorskip("tegula_cuda")
+
+import tegula
+import tegula.language as tl
+from tegula.config import config
+from tegula.ir import types as ir
+from tegula.ir.types import Pointer
+from tegula.plugin.records import Artifact
+from tegula.plugin.registry import registry
+from tegula.runtime import compiler
+from tegula_cuda import ptxas
+from tegula_cuda.target import resolve
+
+OLD_AND_NEW = ["sm_75", "sm_80", "sm_90a", "sm_100a"]
+needs_ptxas = pytest.mark.skipif(ptxas.find() is None, reason="ptxas is not installed")
+
+
+def compiled(
+    kernel: Any, constants: Mapping[str, Any], arch: str = "sm_90a", aligned: bool = True,
+    **types: Any,
+) -> Artifact:  # fmt: skip
+    """A kernel's artifact; keywords are the types of its parameters, or options."""
+    options = {n: types.pop(n) for n in list(types) if n not in kernel.arg_names}
+    backend = registry.backend("cuda")
+    facts = {"divisible": 16} if aligned else {}
+    request = compiler.Request(
+        fn=kernel,
+        types=types,
+        constants=constants,
+        attrs=dict.fromkeys(types, facts),
+        context=backend.context(resolve(arch), options),
+        backend=backend,
+        name=kernel.fn.__name__,
+    )
+    return compiler._compile(request, compiler.Timing())
+
+
+def ptx_of(*args: Any, **kwargs: Any) -> str:
+    """The kernel's PTX."""
+    with config.scope(ptxas="driver"):
+        return compiled(*args, **kwargs).data.decode()
+
+
+F32, F16 = Pointer(ir.f32), Pointer(ir.f16)
+
+
+@tegula.jit
+def copy(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.load(x + i, mask=i < n), mask=i < n)
+
+
+@tegula.jit
+def copy_all(x, y, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.load(x + i))
+
+
+@tegula.jit
+def copy_hinted(x, y, n, CACHE: tl.constexpr, EVICT: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    v = tl.load(x + i, mask=i < n, cache_modifier=CACHE, eviction_policy=EVICT)
+    tl.store(y + i, v, eviction_policy=EVICT)
+
+
+@tegula.jit
+def total(x, y, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(y, tl.sum(tl.load(x + i)))
+
+
+@tegula.jit
+def product(x, y, z, N: tl.constexpr):
+    i = tl.arange(0, N)
+    at = i[:, None] * N + i[None, :]
+    tl.store(z + at, tl.dot(tl.load(x + at), tl.load(y + at)))
+
+
+@tegula.jit
+def atomics(x, v, o, KIND: tl.constexpr, SEM: tl.constexpr, SCOPE: tl.constexpr):
+    i = tl.arange(0, 128)
+    a = tl.load(v + i)
+    if KIND == "cas":
+        r = tl.atomic_cas(x + i, a, a, sem=SEM, scope=SCOPE)
+    elif KIND == "xchg":
+        r = tl.atomic_xchg(x + i, a, sem=SEM, scope=SCOPE)
+    elif KIND == "max":
+        r = tl.atomic_max(x + i, a, sem=SEM, scope=SCOPE)
+    else:
+        r = tl.atomic_add(x + i, a, sem=SEM, scope=SCOPE)
+    tl.store(o + i, r)
+
+
+@tegula.jit
+def speaking(x):
+    i = tl.arange(0, 4)
+    v = tl.load(x + i)
+    tl.device_print("100% of", v)
+    tl.device_assert(v > 0, "not positive")
+
+
+@pytest.mark.parametrize(("elem", "width"), [(ir.f32, ".v4.b32"), (ir.f16, ".v4.b32"),
+                                             (ir.f64, ".v2.b64"), (ir.i8, ".v4.b32")])  # fmt: skip
+def test_masked_accesses_are_wide_and_without_branches(elem: Any, width: str) -> None:
+    p = Pointer(elem)
+    ptx = ptx_of(copy, {"BLOCK": 4096}, x=p, y=p, n=ir.i32)
+    assert re.search(rf"@%p\d+ ld\.global{width}", ptx)
+    assert re.search(rf"@%p\d+ st\.global{width}", ptx)
+    assert "bra" not in ptx
+
+
+def test_what_is_not_known_to_be_aligned_is_read_one_by_one() -> None:
+    ptx = ptx_of(copy, {"BLOCK": 1024}, x=F32, y=F32, n=ir.i32, aligned=False)
+    assert ".v4" not in ptx and "ld.global.b32" in ptx
+
+
+def test_accesses_without_a_mask_are_plain() -> None:
+    ptx = ptx_of(copy_all, {"BLOCK": 1024}, x=F32, y=F32)
+    assert "ld.global.v4.b32" in ptx and "st.global.v4.b32" in ptx
+    assert "inline asm" not in ptx
+
+
+@pytest.mark.parametrize(
+    ("cache", "evict", "load", "store"),
+    [
+        (".cg", "", "ld.global.cg.v4.b32", "st.global.v4.b32"),
+        (".cv", "", "ld.global.cv.v4.b32", "st.global.v4.b32"),
+        ("", "evict_first", "ld.global.L1::evict_first.v4.b32", "st.global.L1::evict_first"),
+        ("", "evict_last", "ld.global.L1::evict_last.v4.b32", "st.global.L1::evict_last"),
+    ],
+)
+def test_hints_reach_the_instructions(cache: str, evict: str, load: str, store: str) -> None:
+    constants = {"CACHE": cache, "EVICT": evict, "BLOCK": 512}
+    ptx = ptx_of(copy_hinted, constants, x=F32, y=F32, n=ir.i32)
+    assert load in ptx and store in ptx
+
+
+@pytest.mark.parametrize("warps", [1, 4, 8])
+def test_threads_and_registers_are_declared(warps: int) -> None:
+    ptx = ptx_of(total, {"BLOCK": 1024}, x=F32, y=F32, num_warps=warps, maxnreg=40)
+    assert f".reqntid {32 * warps}" in ptx and ".maxnreg 40" in ptx
+    assert "shfl.sync.bfly.b32" in ptx
+    assert ("bar.sync" in ptx or "barrier.sync" in ptx) == (warps > 1)
+
+
+def test_shared_memory_is_dynamic() -> None:
+    with config.scope(ptxas="driver"):
+        made = compiled(product, {"N": 64}, x=F32, y=F32, z=F32)
+    assert re.search(r"\.extern \.shared \.align \d+ \.b8 tegula_shared\[\]", made.data.decode())
+    assert made.metadata["shared_bytes"] >= 2 * 64 * 64 * 4
+
+
+def test_prints_and_assertions_say_what_the_driver_needs() -> None:
+    with config.scope(ptxas="driver"):
+        made = compiled(speaking, {}, x=Pointer(ir.i32), debug=True)
+    ptx = made.data.decode()
+    assert made.metadata["prints"] and "vprintf" in ptx
+    assert len(made.metadata["asserts"]) == 1 and "not positive" in made.metadata["asserts"][0]
+    assert len(re.findall(r"\.param \S+.*speaking_param_", ptx)) == 2  # x and the buffer
+    text = bytes(
+        map(int, re.findall(r"\d+", ptx.split("tegula_text0")[1].split("{")[1].split("}")[0]))
+    )
+    assert b"100%% of" in text
+    with config.scope(ptxas="driver"):
+        quiet = compiled(copy_all, {"BLOCK": 128}, x=F32, y=F32)
+    assert not quiet.metadata["prints"] and not quiet.metadata["asserts"]
+
+
+@needs_ptxas
+@pytest.mark.parametrize("arch", OLD_AND_NEW)
+@pytest.mark.parametrize("elem", [ir.f16, ir.f32, ir.f64, ir.i32, ir.u64], ids=str)
+def test_atomics_assemble(arch: str, elem: Any) -> None:
+    p = Pointer(elem)
+    kinds = ["add", "cas", "xchg", "max"] if elem.bits > 16 else ["add", "cas"]
+    for kind in kinds:
+        made = compiled(
+            atomics, {"KIND": kind, "SEM": "acq_rel", "SCOPE": "gpu"}, arch, x=p, v=p, o=p
+        )
+        assert made.kind == "cubin" and made.metadata["spills"] == 0
+
+
+@pytest.mark.parametrize("sem", ["relaxed", "acquire", "release", "acq_rel"])
+@pytest.mark.parametrize("scope", ["cta", "gpu", "sys"])
+@pytest.mark.parametrize("kind", ["add", "cas", "xchg"])
+def test_atomics_have_their_order_and_scope(kind: str, sem: str, scope: str) -> None:
+    p = Pointer(ir.i32)
+    ptx = ptx_of(atomics, {"KIND": kind, "SEM": sem, "SCOPE": scope}, x=p, v=p, o=p)
+    (found,) = re.findall(r"atom\.\S+", ptx)
+    assert found.startswith(f"atom.{sem}.{scope}.global.")
+
+
+def test_atomics_without_an_instruction_keep_their_order() -> None:
+    ptx = ptx_of(atomics, {"KIND": "max", "SEM": "acq_rel", "SCOPE": "cta"}, x=F32, v=F32, o=F32)
+    assert re.findall(r"atom\.\S+", ptx) == ["atom.acq_rel.cta.global.cas.b32"]
+
+
+@needs_ptxas
+@pytest.mark.parametrize("arch", OLD_AND_NEW)
+def test_kernels_assemble(arch: str) -> None:
+    for made in (
+        compiled(total, {"BLOCK": 2048}, arch, x=F32, y=F32),
+        compiled(product, {"N": 32}, arch, x=F16, y=F16, z=F32),
+        compiled(speaking, {}, arch, x=Pointer(ir.i32), debug=True),
+    ):
+        assert made.kind == "cubin" and made.metadata["registers"] > 0
