@@ -126,17 +126,10 @@ class CudaKernel(Kernel):
         handle.attributes = ctypes.addressof(self._attributes)
         handle.cluster_x, handle.cluster_y, handle.cluster_z = self._cluster
         if self.asserts:
-            host, device = self._error_buffer()
-            handle.error_host, handle.error_device = host, device
+            handle.error = self._device.alloc(_ERROR_BYTES)
+            weakref.finalize(self, self._device.free, handle.error)
+            cu.check(self._driver.cuMemsetD32(handle.error, 0, _ERROR_BYTES // 4), self._where())
         return handle
-
-    def _error_buffer(self) -> tuple[int, int]:
-        """Host memory that the device writes to: after a launch it is looked at without a copy."""
-        driver = self._driver
-        host = int(cu.check(driver.cuMemHostAlloc(_ERROR_BYTES, 2), self._where()))  # 2: mapped
-        weakref.finalize(self, _free_host, self._device, host)
-        ctypes.memset(host, 0, _ERROR_BYTES)
-        return host, int(cu.check(driver.cuMemHostGetDevicePointer(host, 0), self._where()))
 
     def unload(self) -> None:
         """Take the code off the device now; no launch and no recorded graph may use it again."""
@@ -212,11 +205,15 @@ class CudaKernel(Kernel):
 
     def check_assertions(self) -> None:
         """Raise if an assertion failed in launches that could not wait, those of a graph."""
-        words = (ctypes.c_uint32 * 4).from_address(self._handle.error_host)
-        number, *program = words
-        if number:
-            words[0] = 0
-            raise self._assertion(number, tuple(program))
+        words = (ctypes.c_uint32 * 4)()
+        with self._device.current():
+            error, driver = self._handle.error, self._driver
+            address = ctypes.addressof(words)
+            cu.check(driver.cuMemcpyDtoH(address, error, _ERROR_BYTES), self._where())
+            if words[0]:
+                cu.check(driver.cuMemsetD32(error, 0, _ERROR_BYTES // 4), self._where())
+        if words[0]:
+            raise self._assertion(words[0], tuple(words[1:]))
 
 
 def _unload(device: CudaDevice, module: Any) -> None:
@@ -224,11 +221,6 @@ def _unload(device: CudaDevice, module: Any) -> None:
     with device.current():
         driver.cuCtxSynchronize()  # its launches may still run
         driver.cuModuleUnload(module)
-
-
-def _free_host(device: CudaDevice, address: int) -> None:
-    with device.current():
-        cu.bindings().cuMemFreeHost(address)
 
 
 def _slot(param: str, value: Any) -> bytes:

@@ -5,6 +5,8 @@ declare i32 @cuCtxGetCurrent(ptr)
 declare i32 @cuCtxPushCurrent(ptr)
 declare i32 @cuCtxPopCurrent(ptr)
 declare i32 @cuLaunchKernelEx(ptr, ptr, ptr, ptr)
+declare i32 @cuMemcpyDtoH(ptr, i64, i64)
+declare i32 @cuMemsetD32Async(i64, i32, i64, ptr)
 declare i32 @cuStreamIsCapturing(ptr, ptr)
 declare i32 @cuStreamSynchronize(ptr)
 declare ptr @PyLong_FromLong(i64)
@@ -68,7 +70,7 @@ slot:
   %i.next = add i64 %i, 1
   br label %each
 last:
-  %error.p = getelementptr i8, ptr %handle, i64 <handle.error_device>
+  %error.p = getelementptr i8, ptr %handle, i64 <handle.error>
   %last.p = getelementptr ptr, ptr %params, i64 %n
   store ptr %error.p, ptr %last.p
 
@@ -122,9 +124,8 @@ launch:
   %ok = icmp eq i32 %rc, 0
   br i1 %ok, label %launched, label %driver.bad
 launched:
-  %host.p = getelementptr i8, ptr %handle, i64 <handle.error_host>
-  %host = load ptr, ptr %host.p
-  %plain = icmp eq ptr %host, null
+  %error = load i64, ptr %error.p
+  %plain = icmp eq i64 %error, 0
   br i1 %plain, label %leave, label %asserts
 
 asserts: ; what a graph records cannot be waited for: the device's synchronize looks at the buffer
@@ -138,22 +139,23 @@ asserts: ; what a graph records cannot be waited for: the device's synchronize l
 wait:
   %waited = call i32 @cuStreamSynchronize(ptr %stream)
   %wait.ok = icmp eq i32 %waited, 0
-  br i1 %wait.ok, label %judge, label %driver.bad
+  br i1 %wait.ok, label %look, label %driver.bad
+look:
+  %failure.p = getelementptr i8, ptr %handle, i64 <handle.failure>
+  %copied = call i32 @cuMemcpyDtoH(ptr %failure.p, i64 %error, i64 16)
+  %copy.ok = icmp eq i32 %copied, 0
+  br i1 %copy.ok, label %judge, label %driver.bad
 judge:
-  %seen = atomicrmw xchg ptr %host, i32 0 seq_cst
+  %seen = load i32, ptr %failure.p
   %held = icmp eq i32 %seen, 0
   br i1 %held, label %leave, label %failed
-failed:
-  %failure.p = getelementptr i8, ptr %handle, i64 <handle.failure>
-  %pids.p = getelementptr i8, ptr %host, i64 4
-  %pids = load [3 x i32], ptr %pids.p
-  store i32 %seen, ptr %failure.p
-  %failure.pids = getelementptr i8, ptr %failure.p, i64 4
-  store [3 x i32] %pids, ptr %failure.pids
+failed: ; the next failure is to be seen as well
+  %cleared = call i32 @cuMemsetD32Async(i64 %error, i32 0, i64 4, ptr %stream)
+  %settled = call i32 @cuStreamSynchronize(ptr %stream)
   br label %leave.bad
 
 driver.bad:
-  %driver.n = phi i32 [%rc, %launch], [%waited, %wait]
+  %driver.n = phi i32 [%rc, %launch], [%waited, %wait], [%copied, %look]
   %driver.rc = add i32 %driver.n, $DRIVER$
   br label %leave.bad
 leave.bad:

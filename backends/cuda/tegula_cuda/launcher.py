@@ -30,8 +30,7 @@ class Handle(ctypes.Structure):
         ("cluster_y", ctypes.c_uint32),
         ("cluster_z", ctypes.c_uint32),
         ("attributes", ctypes.c_void_p),
-        ("error_host", ctypes.c_void_p),  # the buffer for a failed assertion, or null
-        ("error_device", ctypes.c_uint64),  # the same buffer as the device sees it
+        ("error", ctypes.c_uint64),  # the device's buffer for a failed assertion, or 0
         ("failure", ctypes.c_uint32 * 4),  # message number plus 1, program
         ("grid", ctypes.c_int32 * 3),  # of the launch that failed last
     )
@@ -95,7 +94,7 @@ def _attribute(number: int, *values: int) -> Attribute:
 
 _DRIVER = (
     "cuCtxGetCurrent", "cuCtxPushCurrent", "cuCtxPopCurrent", "cuLaunchKernelEx",
-    "cuStreamIsCapturing", "cuStreamSynchronize",
+    "cuMemcpyDtoH", "cuMemsetD32Async", "cuStreamIsCapturing", "cuStreamSynchronize",
 )  # fmt: skip
 _PYTHON = (
     "PyLong_FromLong", "PyLong_AsVoidPtr", "PyObject_Vectorcall", "PyErr_Occurred", "Py_DecRef",
