@@ -104,6 +104,10 @@ class CacheWarning(UserWarning):
     """The disk cache cannot be used as configured; compilation goes on without it."""
 
 
+class OffsetWarning(UserWarning):
+    """An offset may leave int32, and the arrays at hand are so large that it matters."""
+
+
 class SourceError(TegulaError):
     """Python kept no source for a function that is to be compiled, or the file no longer holds it.
     """

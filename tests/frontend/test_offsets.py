@@ -100,3 +100,22 @@ def test_the_address_is_the_right_one():
     out = np.zeros(2, np.int64)
     run(reads_far, out, 1, 2_000_000_000)
     assert out.tolist() == [0, 4_000_000_000]
+
+
+@jit
+def in_a_branch_and_behind(out, x, n):
+    offsets = tl.arange(0, 4) * 1_000_000_000
+    if n > 0:
+        tl.store(x + offsets, 1, mask=offsets == 0)
+    tl.store(x + offsets, 2, mask=offsets == 0)
+    for _ in range(n):
+        tl.store(x + offsets, 3, mask=offsets == 0)
+
+
+@pytest.mark.usefixtures("on_each_backend")
+def test_an_offset_widened_in_a_branch_serves_behind_it_as_well():
+    out, x = np.zeros(1, np.int8), np.zeros(1, np.int8)
+    run(in_a_branch_and_behind, out, x, 0)
+    assert x[0] == 2
+    run(in_a_branch_and_behind, out, x, 2)
+    assert x[0] == 3

@@ -22,6 +22,7 @@ from .diagnostics import LanguageError, frame_of
 from .function import EMPTY, DeviceFunction, is_library, unwrap
 from .jumps import without_jumps
 from .liveness import Flow
+from .offsets import FAR, OPTION
 from .semantic import Semantic
 from .structure import Spec, argument_spec, build, handles, spec_of, types_of
 from .visitor import Visitor
@@ -107,6 +108,7 @@ class Compilation:
         for arg, name in zip(block.args, names, strict=True):
             arg.name = name
         visitor = Visitor(self, function, Builder(block))
+        visitor.s.offsets.given |= set(block.args)
         arguments = iter(block.args)
         for name, spec in zip(bound, specs, strict=True):
             visitor.env[name] = build(spec, arguments, visitor.s)
@@ -170,7 +172,9 @@ class Compilation:
             for name, t in flat_names(p.name, arg):
                 value = Value(t, name)
                 visitor.b.block.args.append(value)
-                attrs.append(arg_attrs.get(name, {}))
+                visitor.s.offsets.given.add(value)
+                known = arg_attrs.get(name, {})
+                attrs.append({k: v for k, v in known.items() if k != FAR})
                 values.append(value)
             return _argument_value(visitor.s, p.name, arg, iter(values), constants)
         if p.name in constants:
@@ -239,7 +243,9 @@ def compile_function(
     if function is None:
         raise TypeError(f"{fn!r} is no device function; put @tegula.jit above its definition")
     try:
-        compilation = Compilation(options or {})
+        options = dict(options or {})
+        options[OPTION] = any(a.get(FAR) for a in (arg_attrs or {}).values())
+        compilation = Compilation(options)
         return compilation.compile_kernel(function, arg_types, constants, arg_attrs or {})
     except CompilationError as error:
         told = errors.restate(error)

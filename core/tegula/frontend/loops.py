@@ -130,7 +130,7 @@ class Loops(Branches):
             body = Block([counter_type])
             self.env = dict(before)
             self.env[counter] = tensor(body.args[0])
-            self.s.offsets.ranges[body.args[0]] = _turns(bounds)
+            self.s.offsets.counter(body.args[0], _turns(bounds))
             self.enter(node, body, specs, before)
             self.turn(node, body)
             self.adopt(node, needed, specs, fresh)

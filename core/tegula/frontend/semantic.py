@@ -330,8 +330,7 @@ class Semantic:
                 f"a pointer cannot be advanced by {describe(offset)}",
                 "offsets are integers: x.to(tl.int64)",
             )
-        if self.offsets.leaves_its_type(offset.handle):
-            offset = tensor(self.offsets.widened(offset.handle))
+        offset = tensor(self.offsets.exact(offset.handle))
         pointer, offset = self.broadcast(pointer, offset)
         return self.emit("addptr", pointer.handle, offset.handle)
 
@@ -454,8 +453,22 @@ class Semantic:
             null = self.constant(0, pointer.ir_elem, pointer.ir_shape)
             a, b = (pointer, null) if pointers[0] else (null, pointer)
         else:
-            a, b, _ = self.operands(a, b, _SYMBOLS[pred])
+            a, b, _ = self.operands(self.exact(a, b), self.exact(b, a), _SYMBOLS[pred])
         return self.emit("cmp", a.handle, b.handle, pred=pred)
+
+    def exact(self, x: Any, other: Any) -> Any:
+        """An operand of a comparison that may have left int32, in int64, if there are far arrays;
+        see `offsets`.
+        """
+        if not (self.offsets.far and isinstance(x, tensor) and x.ir_elem is i32):
+            return x
+        if isinstance(other, tensor) and not (
+            isinstance(other.ir_elem, DType) and other.ir_elem.is_signed and other.ir_elem.is_int
+        ):
+            return x
+        if not self.offsets.leaves_its_type(x.handle):
+            return x
+        return tensor(self.offsets.widened(x.handle))
 
     # ---- unary operators
 

@@ -26,7 +26,7 @@ from tegula.runtime.dispatch_checks import (
     NUMPY_DESCR_MASK,
     NUMPY_FLAGS_MASK,
 )
-from tegula.runtime.dispatch_tables import Entry, Kind
+from tegula.runtime.dispatch_tables import FAR_BITS, Entry, Kind
 
 _NUMPY_KINDS = {"i": "i", "u": "u", "f": "f"}
 _NUMPY_NAMES: dict[str, ir.DType] = {
@@ -122,6 +122,16 @@ class Array:
             return True
         dense = getattr(self.value, "is_contiguous", None)
         return hasattr(self.value, "nbytes") and dense is not None and bool(dense())
+
+    @property
+    def is_far(self) -> bool:
+        """Whether offsets into the array may leave int32, as far as its kind of array tells."""
+        if hasattr(self.value, "__tegula_array__"):
+            return bool(self.value.traits[-1])
+        if self.entry is not None and self.entry.kind is Kind.DATA_PTR:
+            return False  # the dispatcher could not tell such an array from a smaller one
+        extent = self.extent()
+        return extent is not None and extent[1] - extent[0] > self.dtype.itemsize << FAR_BITS
 
     def extent(self) -> tuple[int, int] | None:
         """First byte, and first byte after; None if unknown."""
@@ -241,8 +251,7 @@ def _of_exchange(name: str, tensor: Any, exchange: dlpack.Exchange) -> Array:
 def _of_own(name: str, array: Any) -> Array:
     return Array(
         name, array, array.ir_dtype, array.data_ptr(), array.__dlpack_device__(), False,
-        array.shape, array.strides, *_data_ptr_entries(array, (("ir_dtype", array.ir_dtype),
-                                                               ("place", array.place))),
+        array.shape, array.strides, *_data_ptr_entries(array, (("traits", array.traits),)),
     )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ Devices that work on host memory share it: there `asarray` of a numpy array make
 
 from __future__ import annotations
 
+import functools
 import weakref
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -18,9 +19,15 @@ import numpy as np
 from tegula.errors import ArgumentError
 from tegula.ir import types as ir
 from tegula.runtime import arguments, dlpack
+from tegula.runtime.dispatch_tables import FAR_BITS
 
 if TYPE_CHECKING:
     from tegula.plugin.select import Selection
+
+
+@functools.cache
+def _traits(dtype: ir.DType, device_type: int, index: int, far: bool) -> tuple[Any, ...]:
+    return dtype, device_type, index, far
 
 
 class DeviceArray:
@@ -48,6 +55,9 @@ class DeviceArray:
         index = 0 if device_type == dlpack.HOST else selection.id.index
         self.place = (device_type, index)
         """DLPack's (device type, index)."""
+        far = prod(shape) >> FAR_BITS != 0
+        self.traits = _traits(dtype, device_type, index, far)
+        """What kernels are compiled for, as one object."""
 
     # -- what it is
 

@@ -5,19 +5,21 @@ emitter.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import hashlib
 import json
 import os
 import sys
 import time
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tegula.config import config
-from tegula.errors import CompilationError
+from tegula.errors import CompilationError, OffsetWarning
 from tegula.frontend.function import DeviceFunction
 from tegula.runtime import cache, stages
 
@@ -130,17 +132,25 @@ def compile_artifact(request: Request) -> tuple[Artifact, str | None, Timing]:
             artifact = None if found is None else _unpack(found)
         if artifact is not None:
             timing.hit = True
+            _warn(artifact)
             return artifact, key, timing
     with _report(request, directory):
         artifact = _compile(request, timing)
     if key is not None:
         with timing.stage("store"):
             cache.store(key, _pack(artifact))
+    _warn(artifact)
     return artifact, key, timing
 
 
-def build_module(request: Request, timing: Timing) -> Module:
-    """Tile IR after all passes of the backend's pipeline."""
+def _warn(artifact: Artifact) -> None:
+    """Tell what the frontend remarked when it was compiled, now or then."""
+    for message in artifact.metadata.get("notes", ()):
+        warnings.warn(message, OffsetWarning, stacklevel=2)
+
+
+def build_module(request: Request, timing: Timing, notes: list[str] | None = None) -> Module:
+    """Tile IR after all passes of the backend's pipeline; remarks are added to `notes`."""
     from tegula.frontend import compile_function
     from tegula.ir import print_module
     from tegula.passes.base import Pass, PassContext
@@ -153,7 +163,7 @@ def build_module(request: Request, timing: Timing) -> Module:
                 request.types,
                 request.constants,
                 request.attrs,
-                {**context.options.to_json(), "target": context.target},
+                {**context.options.to_json(), "target": context.target, "notes": notes},
             )
     except CompilationError as error:
         _add_notes(request, error)
@@ -181,10 +191,14 @@ def build_module(request: Request, timing: Timing) -> Module:
 
 
 def _compile(request: Request, timing: Timing) -> Artifact:
-    module = build_module(request, timing)
+    notes: list[str] = []
+    module = build_module(request, timing, notes)
     context = request.context
     with timing.stage("emit"):
-        return request.backend.compiler.emit(module, context.target, context.options)
+        artifact = request.backend.compiler.emit(module, context.target, context.options)
+    if notes:
+        artifact = dataclasses.replace(artifact, metadata={**artifact.metadata, "notes": notes})
+    return artifact
 
 
 def _add_notes(request: Request, error: CompilationError) -> None:

@@ -6,7 +6,7 @@ ends at `entries.next`, at `mismatch`, or at `clear` where an exception may be s
 
 from __future__ import annotations
 
-from tegula.runtime.dispatch_tables import Flag, Kind
+from tegula.runtime.dispatch_tables import FAR_BITS, Flag, Kind
 
 NUMPY_DESCR_MASK = 0xFFFFFFFF_00FFFFFF
 """Kind, type, byte order and type number of a numpy dtype, without its internal flags byte."""
@@ -74,7 +74,7 @@ address:
   ; numpy strides are in bytes, DLPack's in elements
   %unit.np = icmp eq i32 %kind, {int(Kind.NUMPY)}
   %unit = select i1 %unit.np, i64 1, i64 %width.i
-  %extent.bit = and i32 %flags, {int(Flag.EXTENT)}
+  %extent.bit = and i32 %flags, {int(Flag.EXTENT | Flag.NEAR | Flag.FAR)}
   %extent = icmp ne i32 %extent.bit, 0
   %ndim.i = sext i32 %ndim to i64
   %base.null = icmp eq i64 %base, 0
@@ -139,7 +139,13 @@ extent.store:
   store i64 %x.low, ptr %x.low.p
   store i64 %x.high, ptr %x.high.p
   store i64 %base, ptr %x.base.p
-  br label %value
+  %x.size = sub i64 %x.high, %x.low
+  %x.limit = shl i64 %width.i, {FAR_BITS}
+  %x.far = icmp ugt i64 %x.size, %x.limit
+  %x.broken = select i1 %x.far, i32 {int(Flag.NEAR)}, i32 {int(Flag.FAR)}
+  %x.hit = and i32 %flags, %x.broken
+  %x.fine = icmp eq i32 %x.hit, 0
+  br i1 %x.fine, label %value, label %mismatch
 """
 
 

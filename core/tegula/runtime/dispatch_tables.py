@@ -22,6 +22,9 @@ MAX_VARIANTS = 256
 SHAPES_PER_KERNEL = 8
 """Ways of calling one compiled kernel that are bound at a time."""
 
+FAR_BITS = 30
+"""An array of more than 2^30 elements is far: offsets into it may leave int32."""
+
 FROM_ARGUMENTS = -1
 FROM_STORED = -2
 ITSELF = -1
@@ -60,6 +63,8 @@ class Flag(IntEnum):
     UNSIGNED = 16  # a numpy scalar that is zero-extended
     NARROW = 32  # store as float32
     WIDE = 64  # an int that does not fit 32 bits
+    NEAR = 128  # an array that is not far
+    FAR = 256  # an array that is
 
 
 class EntryStruct(ctypes.Structure):

@@ -191,6 +191,12 @@ class Specializer:
             entry = Entry(Kind.IS)
         elif divisible is not None:
             entry.flags |= Flag.DIVISIBLE if divisible else Flag.NOT_DIVISIBLE
+        far = array.is_far
+        if far:
+            self.out.attrs.setdefault(path, {})["far"] = True
+            self.out.key.append("far")
+        if entry.kind in (Kind.NUMPY, Kind.DLPACK):
+            entry.flags |= Flag.FAR if far else Flag.NEAR
         self._place(entry, array.value, source, parent)
         for check in array.checks:
             check.source, check.parent = source, parent
