@@ -7,6 +7,7 @@ import itertools
 import subprocess
 import sys
 import textwrap
+from types import ModuleType
 
 import pytest
 from kernel_runner import jit
@@ -195,3 +196,30 @@ def test_a_file_that_changed_is_noticed(tmp_path):
         f.write("# nothing here\n" * 40)
     with pytest.raises(SourceError, match="has changed since it was imported"):
         module.kernel.source  # noqa: B018
+
+
+# ---- host functions that run at compile time
+
+limits = ModuleType("limits")
+
+
+def make_host(captured, default):
+    @tl.constexpr_function
+    def host(i, step=default):
+        return i + captured + step + limits.N
+
+    @jit
+    def kernel(out):
+        tl.store(out, host(1))
+
+    return kernel
+
+
+def test_host_functions_count_with_what_they_capture():
+    limits.N = 1
+    before = source_key(make_host(1, 2))
+    assert source_key(make_host(1, 2)) == before
+    assert source_key(make_host(5, 2)) != before
+    assert source_key(make_host(1, 5)) != before
+    limits.N = 5
+    assert source_key(make_host(1, 2)) != before

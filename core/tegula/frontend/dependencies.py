@@ -137,16 +137,25 @@ class _Keys:
         if index is not None:
             return f"host:{index}"
         index = self.seen[id(fn)] = len(self.seen)
-        uses = []
-        for name in sorted(set(_names_of(fn.__code__))):
-            value = fn.__globals__.get(name, _MISSING)
-            if value is not _MISSING and not isinstance(value, ModuleType):
-                uses.append(f"{name}={self.value(value, strict=False)}")
+        words = sorted(set(_names_of(fn.__code__)))
+        names = captured(fn)
+        uses = [self.value((fn.__defaults__, fn.__kwdefaults__), strict=False)]
+        for name in sorted({*words, *names}):
+            value = resolve(names, (name,))
+            if not isinstance(value, ModuleType):
+                if value is not _MISSING:
+                    uses.append(f"{name}={self.value(value, strict=False)}")
+            elif not _is_language(value):
+                # Functions of other modules are libraries as a rule, and large.
+                uses += [f"{name}.{word}={self.value(vars(value)[word], strict=False)}"
+                         for word in words if _is_constant(vars(value).get(word))]  # fmt: skip
         self.parts.append(f"[{index}]{_code_key(fn.__code__)}\n" + "\n".join(uses))
         return f"host:{index}"
 
     def value(self, value: Any, strict: bool) -> str:
         """A stable text for a value."""
+        if type(value) is Builtin:  # most of what kernels name
+            return f"builtin:{value.__name__}"
         device = unwrap(value)
         if device is not None:
             return self.function(device)
@@ -193,8 +202,6 @@ class _Keys:
             return repr(value)
         if isinstance(value, (DType, Pointer, Tile, Descriptor)):
             return f"ir:{value}"
-        if isinstance(value, Builtin):
-            return f"builtin:{value.__name__}"
         if isinstance(value, ConstexprFunction) and isinstance(value.fn, FunctionType):
             return self.host(value.fn)
         if isinstance(value, FunctionType):
@@ -206,6 +213,14 @@ class _Keys:
                 f"a constant of type {type(value).__name__} has no stable text for a cache key"
             )
         return f"{type(value).__module__}.{type(value).__qualname__}:{value!r}"
+
+
+def _is_constant(value: Any) -> bool:
+    """Whether a value is plain data, or device code."""
+    if isinstance(value, tuple):
+        return all(map(_is_constant, value))
+    plain = isinstance(value, (bool, int, float, complex, str, bytes, enum.Enum, constexpr, dtype))
+    return plain or isinstance(value, (DeviceFunction, ConstexprFunction))
 
 
 def _is_aggregate(value: Any) -> bool:

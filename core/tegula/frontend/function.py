@@ -45,12 +45,12 @@ class Param:
     def has_default(self) -> bool:
         return self.default is not EMPTY
 
-    @functools.cached_property
+    @property
     def is_constexpr(self) -> bool:
         """Annotated `constexpr`: the argument is known when the kernel is compiled."""
         return _annotation_is(self.annotation, "constexpr")
 
-    @functools.cached_property
+    @property
     def is_const(self) -> bool:
         """Annotated `const`: a pointer that is never stored through."""
         return _annotation_is(self.annotation, "const")

@@ -23,13 +23,17 @@ class KernelParam(Param):
     do_not_specialize: bool = False
     do_not_specialize_on_alignment: bool = False
 
-    @functools.cached_property
+    @property
     def annotation_type(self) -> Type | None:
         """The IR type the annotation fixes. Plain `int` names no width and fixes nothing."""
+        return None if self.annotation is None else self._annotation_type
+
+    @functools.cached_property
+    def _annotation_type(self) -> Type | None:
         annotation: Any = self.annotation
         if isinstance(annotation, str):
             annotation = annotation.strip("\"'")  # a string, once more under deferred annotations
-        if annotation is None or annotation in _PLAIN_INT or self.is_constexpr:
+        if annotation in _PLAIN_INT or self.is_constexpr:
             return None
         from tegula.language.dtypes import type_of_annotation
 
