@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-import struct
-from collections.abc import Sequence
 from functools import cache
-from typing import Any
 
 from tegula.errors import DeviceAssertionError, KernelError
 from tegula.plugin import (
@@ -17,15 +14,12 @@ from tegula.plugin import (
     DeviceInfo,
     Driver,
     Kernel,
-    MemoryRange,
     Probe,
 )
 from tegula_cpu.pool_ir import offset
 
 ALIGNMENT = 64
 """Alignment of `CpuDevice.alloc`: a cache line, and the widest vector."""
-
-_SLOT_FORMATS = {"f32": "f", "f64": "d"}
 
 
 class CpuDriver(Driver):
@@ -162,24 +156,6 @@ class CpuKernel(Kernel):
         why = f"nothing defines {', '.join(missing)}" if missing else str(error)
         return f"cannot load kernel '{artifact.entry}': {why}"
 
-    def launch(
-        self,
-        grid: tuple[int, int, int],
-        args: Sequence[Any],
-        *,
-        stream: int = 0,
-        memory: Sequence[MemoryRange] = (),
-    ) -> None:
-        """Launch through ctypes: slower than the native stub, for tests and simple tools."""
-        if len(args) != len(self.params):
-            raise TypeError(
-                f"kernel '{self.entry}' takes {len(self.params)} arguments, not {len(args)}"
-            )
-        slots = b"".join(_slot(param, value) for param, value in zip(self.params, args))
-        code = _native(self.launch_address)(self.handle, slots, len(args), *grid, stream)
-        if code != 0:
-            raise self.error(code)
-
     def error_text(self, code: int) -> str:
         return str(self.error(code))
 
@@ -200,19 +176,3 @@ class CpuKernel(Kernel):
         if code == 3:
             return KernelError(f"kernel '{self.entry}' did not run: its grid has 2**63 programs")
         return KernelError(f"kernel '{self.entry}' failed with code {code}")
-
-
-def _slot(param: str, value: Any) -> bytes:
-    """The 8-byte slot of one argument."""
-    if param in _SLOT_FORMATS:
-        return struct.pack("<" + _SLOT_FORMATS[param], value).ljust(8, b"\0")
-    return struct.pack("<Q", int(value) & 0xFFFF_FFFF_FFFF_FFFF)
-
-
-@cache
-def _native(address: int) -> Any:
-    number, pointer = ctypes.c_int32, ctypes.c_void_p
-    kind = ctypes.CFUNCTYPE(
-        number, pointer, ctypes.c_char_p, ctypes.c_int64, number, number, number, pointer
-    )
-    return kind(address)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-import struct
 import weakref
-from collections.abc import Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from tegula.errors import DeviceAssertionError, GridError, KernelError, OutOfResources
-from tegula.plugin import Artifact, DeviceError, Kernel, MemoryRange
+from tegula.plugin import Artifact, DeviceError, Kernel
 from tegula_cuda import cu
 from tegula_cuda.launcher import (
     ASSERTION,
@@ -30,7 +27,6 @@ if TYPE_CHECKING:
 
 _LOG_BYTES = 8192
 _ERROR_BYTES = 16
-_SLOT_FORMATS = {"f32": "f", "f64": "d"}
 KINDS = ("cubin", "ptx")
 
 
@@ -137,24 +133,6 @@ class CudaKernel(Kernel):
 
     # -- launching
 
-    def launch(
-        self,
-        grid: tuple[int, int, int],
-        args: Sequence[Any],
-        *,
-        stream: int = 0,
-        memory: Sequence[MemoryRange] = (),
-    ) -> None:
-        """Launch through ctypes: slower than the native stub, for tests and simple tools."""
-        if len(args) != len(self.params):
-            raise TypeError(
-                f"kernel '{self.entry}' takes {len(self.params)} arguments, not {len(args)}"
-            )
-        slots = b"".join(_slot(param, value) for param, value in zip(self.params, args))
-        code = _native(self.launch_address)(self.handle, slots, len(args), *grid, stream)
-        if code != 0:
-            raise self.error(code)
-
     def programs_at_once(self) -> int:
         """Programs that one multiprocessor runs at the same time."""
         with self._device.current():
@@ -221,19 +199,3 @@ def _unload(device: CudaDevice, module: Any) -> None:
     with device.current():
         driver.cuCtxSynchronize()  # its launches may still run
         driver.cuModuleUnload(module)
-
-
-def _slot(param: str, value: Any) -> bytes:
-    """The 8-byte slot of one argument."""
-    if param in _SLOT_FORMATS:
-        return struct.pack("<" + _SLOT_FORMATS[param], value).ljust(8, b"\0")
-    return struct.pack("<Q", int(value) & 0xFFFF_FFFF_FFFF_FFFF)
-
-
-@cache
-def _native(address: int) -> Any:
-    number, pointer = ctypes.c_int32, ctypes.c_void_p
-    kind = ctypes.CFUNCTYPE(
-        number, pointer, ctypes.c_char_p, ctypes.c_int64, number, number, number, pointer
-    )
-    return kind(address)

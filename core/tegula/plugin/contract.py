@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from tegula.errors import KernelError
 from tegula.plugin.records import (
     Artifact,
     Capabilities,
@@ -68,6 +69,9 @@ class Kernel:
 
     launch_address: int | None = None
     handle: int = 0
+    entry: str = ""
+    params: tuple[str, ...] = ()
+    """The artifact's."""
     facts: Mapping[str, int] = MappingProxyType({})
     """What loading told beyond the artifact's metadata, as `registers` or `max_threads`."""
 
@@ -81,9 +85,24 @@ class Kernel:
     ) -> None:
         """Launch from Python: one value per parameter, pointers as integer addresses.
 
-        Used where `launch_address` is None. `memory` lists the buffers that the arguments own.
+        Launches of users come here only where `launch_address` is None. `memory` lists the buffers
+        that the arguments own.
         """
-        raise NotImplementedError(f"{type(self).__name__} is launched through its address")
+        from tegula.plugin.native import enter
+
+        if self.launch_address is None:
+            raise NotImplementedError(f"{type(self).__name__} has neither launch() nor an address")
+        if len(args) != len(self.params):
+            raise TypeError(
+                f"kernel '{self.entry}' takes {len(self.params)} arguments, not {len(args)}"
+            )
+        code = enter(self.launch_address, self.handle, self.params, grid, args, stream)
+        if code != 0:
+            raise self.error(code)
+
+    def error(self, code: int) -> Exception:
+        """The exception for a non-zero result of the launch that this thread made last."""
+        return KernelError(self.error_text(code))
 
     def error_text(self, code: int) -> str:
         """What a non-zero result of the native launch function means."""

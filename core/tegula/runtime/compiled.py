@@ -181,11 +181,9 @@ class CompiledKernel:
 
     def _raise_failure(self, code: int) -> None:
         """Raise what a result other than 0 of the native launch function means."""
-        kernel = self.kernel
-        error = getattr(kernel, "error", None)
-        failure = error(code) if error is not None else None
-        if not isinstance(failure, BaseException):
-            failure = KernelError(f"kernel `{self.name}`: {kernel.error_text(code)}")
+        failure = self.kernel.error(code)
+        if type(failure) is KernelError and self.name not in str(failure):
+            failure = KernelError(f"kernel `{self.name}`: {failure}")
         raise failure
 
     def __getitem__(self, grid: Any) -> Callable[..., CompiledKernel]:
