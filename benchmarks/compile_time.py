@@ -1,8 +1,8 @@
 """Cold compile time of every benchmark kernel, with a small tile and with one 64 times as large;
 and the first launch of each in a process that finds it in the disk cache.
 
-    python benchmarks/compile_time.py           cold compile and launch
-    python benchmarks/compile_time.py hits 15   cache hits: 15 processes for each kernel
+    python benchmarks/compile_time.py                      cold compile and launch
+    python benchmarks/compile_time.py hits 15 out.json     cache hits: 15 processes for each kernel
 
 Uses an empty cache folder. The time is that of the first call, so it includes specialisation, the
 frontend, all passes, code generation, loading, and one run. The launch cost of a one-program
@@ -14,6 +14,7 @@ kernel; it too includes loading and one run.
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import statistics
@@ -113,15 +114,20 @@ def hits(name: str, processes: int) -> list[float]:
     return found
 
 
-def report_hits(processes: int) -> None:
-    """A line for each kernel: how long a cache hit takes."""
+def report_hits(processes: int, file: str | None) -> None:
+    """A line for each kernel: how long a cache hit takes; all figures in a file."""
+    found: dict[str, list[float]] = {}
     for name in first_calls(1):
-        ms = sorted(hits(name, processes))
+        ms = found[name] = sorted(hits(name, processes))
         print(
             f"{name:30} median {statistics.median(ms):5.2f} ms   "
             f"{ms[0]:5.2f} to {ms[-1]:5.2f} in {processes} processes",
             flush=True,
         )
+    if file is not None:
+        rounded = {name: [round(t, 3) for t in ms] for name, ms in found.items()}
+        lines = [f"  {json.dumps(name)}: {json.dumps(ms)}" for name, ms in rounded.items()]
+        Path(file).write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def report() -> None:
@@ -145,7 +151,7 @@ def main(args: list[str]) -> None:
     if args[:1] == [HIT]:
         print(hit(args[1]))
     elif args[:1] == ["hits"]:
-        report_hits(int(args[1]) if len(args) > 1 else 9)
+        report_hits(int(args[1]) if len(args) > 1 else 9, args[2] if len(args) > 2 else None)
     else:
         report()
 
