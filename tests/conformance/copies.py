@@ -36,12 +36,12 @@ FAULTS: dict[str, Fault] = {
     "off_by_one_mask": Fault(
         "the mask at the end of a row that is no whole number of vectors has a lane too many",
         (("loops/nest.py", "icmp slt {lanes.ty}", "icmp sle {lanes.ty}"),),
-        "memory.masked memory.copy",
+        "memory.ends",
     ),
     "off_by_one_bound": Fault(
         "the part of a row in which a mask holds is an element too long",
         (("loops/masks.py", 'if pred == "le":', 'if pred in ("lt", "le"):'),),
-        "memory.masked memory.copy memory.tail",
+        "memory.ends",
         values=False,  # only where the part ends with a vector
     ),
     "swapped": Fault(

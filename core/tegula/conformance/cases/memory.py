@@ -181,6 +181,19 @@ def _huge(t: DType, offset: DType) -> Case:
     return s.case()
 
 
+def _ends(t: DType, n: int) -> Case:
+    """Masks that end anywhere in a tile, around multiples of vectors, and beyond the tile."""
+    s = Sketch()
+    x = data(t, (n,))
+    p = s.buffer("x", t, x)
+    for number, end in enumerate((0, 1, 7, 15, 31, 33, 63, n - 1, n, n + 5, 1000)):
+        q = s.out(f"out{number}", t, np.where(np.arange(n) < end, x, junk(n, t)))
+        limit = s.b.splat(s.scalar(f"end{number}", i32, end), shape=(n,))
+        mask = s.b.cmp(s.flat((n,)), limit, pred="lt")
+        s.b.store(s.at(q, s.flat((n,))), s.b.load(s.at(p, s.flat((n,))), mask), mask)
+    return s.case()
+
+
 def _wrapped_value(step: int, far: int) -> Case:
     """An index that leaves 32 bits within a tile, and is extended to 64 afterwards."""
     n = 70
@@ -483,6 +496,10 @@ def specs() -> Iterator[Spec]:
         for offset in (i32, u32, i64, u64):
             make = partial(_huge, t, offset)
             yield Spec(f"memory.huge.{t}.{offset}", make, memory, (t, i64), frozenset({"huge"}))
+    for t in (f32, i32, i8, f64):
+        for n in (64, 70):
+            make = partial(_ends, t, n)
+            yield Spec(f"memory.ends{n}.{t}", make, memory, (t,), frozenset({"tail"}))
     for step, far in ((1, 2**31 - 30), (3, 2**31 - 50), (-1, -(2**31) + 9), (1 << 28, 5)):
         make = partial(_wrapped_value, step, far)
         yield Spec(f"memory.wrapped.value{step}", make, ("add", "cast"), (i32, i64))
