@@ -14,7 +14,7 @@ from .function import DeviceFunction, Param, device_function, parameters, unwrap
 if TYPE_CHECKING:
     from tegula.ir.core import Module
 
-    from .arguments import Const, HostDescriptor, flat_names
+    from .arguments import Const, HostAggregate, HostDescriptor, flat_names
     from .dependencies import (
         GlobalsSnapshot,
         constant_key,
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _LAZY = {
     "Const": "arguments",
+    "HostAggregate": "arguments",
     "HostDescriptor": "arguments",
     "flat_names": "arguments",
     "GlobalsSnapshot": "dependencies",
@@ -38,6 +39,7 @@ __all__ = [
     "Const",
     "DeviceFunction",
     "GlobalsSnapshot",
+    "HostAggregate",
     "HostDescriptor",
     "Param",
     "compile_function",

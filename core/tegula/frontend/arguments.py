@@ -27,7 +27,20 @@ class HostDescriptor:
     padding: str = "zero"
 
 
-ArgType = Any  # an IR type, Const, None, HostDescriptor, or a tuple of these
+@dataclass(frozen=True)
+class HostAggregate:
+    """An aggregate made on the host: its class, and its fields in order."""
+
+    cls: type
+    members: tuple[tuple[str, ArgType], ...]
+
+    def __str__(self) -> str:
+        fields = ", ".join(f"{name}: {kind}" for name, kind in self.members)
+        return f"{self.cls.__module__}.{self.cls.__qualname__}({fields})"
+
+
+ArgType = Any
+"""An IR type, Const, None (a constant), HostDescriptor, HostAggregate, or a tuple of these."""
 
 
 def flat_names(name: str, arg: ArgType) -> list[tuple[str, Type]]:
@@ -43,6 +56,8 @@ def flat_names(name: str, arg: ArgType) -> list[tuple[str, Type]]:
             *((f"{name}.shape.{i}", i32) for i in range(rank)),
             *((f"{name}.stride.{i}", i64) for i in range(rank - 1)),
         ]
+    if isinstance(arg, HostAggregate):
+        return [flat for n, item in arg.members for flat in flat_names(f"{name}.{n}", item)]
     if isinstance(arg, tuple):
         return [flat for i, item in enumerate(arg) for flat in flat_names(f"{name}.{i}", item)]
     return [(name, arg)]

@@ -14,9 +14,11 @@ from tegula.ir.builder import Builder
 from tegula.ir.core import Block, Function, Module, Value
 from tegula.ir.location import Location
 from tegula.ir.types import i64
+from tegula.language.active import activated
+from tegula.language.aggregates import instance
 from tegula.language.values import constexpr, describe, tensor, tensor_descriptor
 
-from .arguments import Const, HostDescriptor, flat_names
+from .arguments import Const, HostAggregate, HostDescriptor, flat_names
 from .calls import parameters_of
 from .diagnostics import LanguageError, frame_of
 from .function import EMPTY, DeviceFunction, is_library, unwrap
@@ -212,6 +214,12 @@ def _argument_value(
         base, *rest = (tensor(next(values)) for _ in range(2 * rank))
         strides = [*rest[rank:], s.constant(1, i64)]
         return tensor_descriptor(base, rest[:rank], strides, arg.block_shape, arg.padding)
+    if isinstance(arg, HostAggregate):
+        with activated(s.visitor):
+            return instance(arg.cls, [
+                _argument_value(s, f"{name}.{n}", item, values, constants)
+                for n, item in arg.members
+            ])  # fmt: skip
     if isinstance(arg, tuple):
         items = [
             _argument_value(s, f"{name}.{i}", item, values, constants) for i, item in enumerate(arg)

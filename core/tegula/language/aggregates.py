@@ -172,7 +172,7 @@ def _field(cls: type, name: str, annotation: Any, value: Any) -> Any:
         visitor = active()
         if is_number(value) and visitor is not None:
             return visitor.s.to_tensor(value)
-        if not isinstance(value, tensor) and (visitor is not None or not is_number(value)):
+        if not isinstance(value, tensor) and visitor is not None:  # the host holds arrays there
             raise TypeError(f"{where} takes a tensor, not {describe(value)}")
         return value
     if isinstance(value, list):

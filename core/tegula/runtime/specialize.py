@@ -116,6 +116,8 @@ class Specializer:
             return self._as_constant(path, constexpr_value(value), value, source, parent)
         if kind is TensorDescriptor:
             return self._descriptor(param, path, value, source, parent)
+        if hasattr(kind, "__aggregate_fields__"):
+            return self._aggregate(param, path, value, source)
         array = arguments.describe(path, value)
         if array is not None:
             return self._pointer(param, path, array, source, parent)
@@ -147,6 +149,25 @@ class Specializer:
         ]
         kind = type(value)
         return kind(*members) if hasattr(kind, "_fields") else tuple(members)
+
+    def _aggregate(self, param: KernelParam, path: str, value: Any, source: int) -> ArgType:
+        """An aggregate made on the host, field by field; launched through Python."""
+        from tegula.frontend import HostAggregate
+        from tegula.language.aggregates import fields_of, plain
+        from tegula.language.values import constexpr
+
+        out, kind = self.out, type(value)
+        out.native = False
+        out.key.append(("aggregate", kind))
+        out.constants[f"{path}.__class__"] = kind  # its methods are part of the code
+        members: list[tuple[str, ArgType]] = []
+        for name, annotation in fields_of(kind).items():
+            member = plain(value.__dict__[name])
+            if annotation is constexpr:
+                member = constexpr(member)
+            at = f"{path}.{name}"
+            members.append((name, self._value(param, at, member, source, FROM_ARGUMENTS)))
+        return HostAggregate(kind, tuple(members))
 
     def _as_constant(
         self, path: str, constant: Any, value: Any, source: int, parent: int
