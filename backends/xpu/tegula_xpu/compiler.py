@@ -98,7 +98,8 @@ class XpuCompiler(Compiler):
         return Pipeline([ExpandCollect("gather"), ExpandMath(XpuSimt(target).native_math)])
 
     def emit(self, module: Module, target: Target, options: Options) -> Artifact:
-        from tegula.codegen.simt.lower import Unsupported, lower
+        from tegula.codegen.loops.evaluate import Unsupported
+        from tegula.codegen.simt.lower import lower
         from tegula_xpu.simt import XpuSimt
         from tegula_xpu.spirv import assemble
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tegula.codegen.loops.evaluate import Unsupported
 from tegula.codegen.loops.prepare import prepare
 from tegula.codegen.simt import (  # noqa: F401  (each enters its ops into the table)
     buffers,
@@ -22,11 +21,11 @@ from tegula.codegen.simt import (  # noqa: F401  (each enters its ops into the t
 from tegula.codegen.simt.assign import assign_layouts
 from tegula.codegen.simt.hooks import Simt
 from tegula.codegen.simt.kernel import Emitter
+from tegula.codegen.simt.padding import pad_tiles
 from tegula.codegen.simt.pipeline import pipeline_loops
 from tegula.codegen.simt.registry import Context
 from tegula.codegen.simt.scratch import plan_memory
-from tegula.ir.core import Function, Module
-from tegula.ir.types import shape_of
+from tegula.ir.core import Module
 
 
 @dataclass
@@ -44,8 +43,7 @@ def lower(module: Module, simt: Simt, *, num_warps: int = 4, num_stages: int = 2
           assume_disjoint: bool = True, debug: bool = False) -> Lowered:
     """Lower the module's kernel for `num_warps` warps of a machine."""
     (kernel,) = module.kernels
-    function = prepare(module, kernel)
-    _check_sizes(function)
+    function = pad_tiles(prepare(module, kernel))
     function = pipeline_loops(function, simt, num_warps, num_stages)
     assigned = assign_layouts(function, simt, num_warps)
     ctx = Context(assigned.layouts, simt, num_warps)
@@ -60,11 +58,3 @@ def lower(module: Module, simt: Simt, *, num_warps: int = 4, num_stages: int = 2
     parts += [simt.kernel(kernel.name, k.params(), body, threads),
               simt.footer(kernel.name, threads)]
     return Lowered("\n".join(p for p in parts if p) + "\n", plan.shared_bytes, k.asserts)
-
-
-def _check_sizes(function: Function) -> None:
-    for op in function.body.walk():
-        for v in (*op.results, *op.operands):
-            for size in shape_of(v.type):
-                if size <= 0 or size & (size - 1):
-                    raise Unsupported(op, f"a tile with a size of {size}, which is no power of two")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tegula.codegen.simt.hooks import ERROR_PARAMETER, GLOBAL
@@ -34,12 +35,27 @@ def _print(k: Emitter, op: Op) -> None:
         layout = k.layout(v)
         columns = [k.coordinates(layout, axis) for axis in range(layout.rank)]
         owner = k.owner(layout)
+        sizes = op.attrs["bounds"][number] if "bounds" in op.attrs else layout.shape
         mine = w.begin_if(owner) if owner is not None else None
         for r, x in enumerate(k.regs(v)):
-            k.simt.print_value(w, prefix, x, elem_of(v.type), op.attrs["hex"], where,
-                               [c[r] for c in columns])
+            index = [c[r] for c in columns]
+            there = _within(k, index, sizes, layout.shape)
+            inner = w.begin_if(there) if there is not None else None
+            k.simt.print_value(w, prefix, x, elem_of(v.type), op.attrs["hex"], where, index)
+            if inner is not None:
+                w.end_if(inner)
         if mine is not None:
             w.end_if(mine)
+
+
+def _within(k: Emitter, index: Sequence[Val], sizes: Sequence[int], padded: Sequence[int]
+            ) -> Val | None:
+    """Whether an element is one of the tile before it was padded; None if that is clear."""
+    out: Val | None = None
+    for i, size, whole in zip(index, sizes, padded):
+        if size != whole:
+            out = k.both(out, k.w.icmp("ult", i, k.i32(size)))
+    return out
 
 
 @lowers("assert")
