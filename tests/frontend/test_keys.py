@@ -223,3 +223,20 @@ def test_host_functions_count_with_what_they_capture():
     assert source_key(make_host(1, 5)) != before
     limits.N = 5
     assert source_key(make_host(1, 2)) != before
+
+
+@jit
+def takes_texts(out):
+    N = 1
+    tl.store(out, N)
+
+
+N = tl.constexpr(1)
+
+
+def test_a_replaced_text_has_other_variables(monkeypatch):
+    takes_texts.replace_source("def takes_texts(out):\n    tl.store(out, N)\n")
+    before, snapshot = source_key(takes_texts), globals_snapshot(takes_texts)
+    monkeypatch.setitem(globals(), "N", tl.constexpr(2))
+    assert source_key(takes_texts) != before
+    assert snapshot.changed() == ["N"]

@@ -41,7 +41,9 @@ def references(function: DeviceFunction) -> tuple[Path, ...]:
     if found is None:
         source = function.source
         names = dotted_in_tree(source.tree) if source.code is None else dotted(source.code)
-        local = function.fn.__code__.co_varnames
+        code = function.fn.__code__
+        # Another text has other variables; that parameters stay the same is all that is known.
+        local = code.co_varnames[: code.co_argcount] if source.replaced else code.co_varnames
         outer = names.difference(local, keyword.kwlist)
         paths = [tuple(name.split(".")) for name in sorted(outer)]
         found = tuple(p for p in paths if p[0] not in local and p[0].isidentifier())

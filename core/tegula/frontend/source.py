@@ -45,6 +45,8 @@ class Source:
     which names are in it.
     """
     name: str
+    replaced: bool = False
+    """Whether this is another text than the function's own."""
 
     @classmethod
     def of(cls, fn: FunctionType) -> Source:
@@ -72,7 +74,7 @@ class Source:
         if not isinstance(tree, ast.FunctionDef):
             raise SourceError("the text that replaces a function's has to begin with `def`")
         first = original.first_line + original.header
-        return cls(original.file, first, lines, 0, None, tree.name)
+        return cls(original.file, first, lines, 0, None, tree.name, replaced=True)
 
     @functools.cached_property
     def tree(self) -> ast.FunctionDef:
