@@ -12,6 +12,7 @@ from tegula.codegen.simt import (  # noqa: F401  (each enters its ops into the t
     combine,
     control,
     convert,
+    division,
     dot,
     memory,
     output,
@@ -47,7 +48,7 @@ def lower(module: Module, simt: Simt, *, num_warps: int = 4, num_stages: int = 2
     function = pipeline_loops(function, simt, num_warps, num_stages)
     assigned = assign_layouts(function, simt, num_warps)
     ctx = Context(assigned.layouts, simt, num_warps)
-    plan = plan_memory(assigned.function, ctx)
+    plan = plan_memory(assigned.function, ctx, assume_disjoint)
     k = Emitter(assigned.function, ctx, plan, debug)
     k.axes, k.origins = assigned.axes, assigned.origin
     body = k.run()
@@ -57,4 +58,5 @@ def lower(module: Module, simt: Simt, *, num_warps: int = 4, num_stages: int = 2
         parts.append(simt.shared(plan.shared_bytes))
     parts += [simt.kernel(kernel.name, k.params(), body, threads),
               simt.footer(kernel.name, threads)]
-    return Lowered("\n".join(p for p in parts if p) + "\n", plan.shared_bytes, k.asserts)
+    text = "\n".join(p for p in parts if p) + "\n"
+    return Lowered(text, plan.shared_bytes, k.asserts, plan.alias_pairs)
