@@ -182,15 +182,21 @@ def _huge(t: DType, offset: DType) -> Case:
 
 
 def _ends(t: DType, n: int) -> Case:
-    """Masks that end anywhere in a tile, around multiples of vectors, and beyond the tile."""
-    s = Sketch()
-    x = data(t, (n,))
-    p = s.buffer("x", t, x)
-    for number, end in enumerate((0, 1, 7, 15, 31, 33, 63, n - 1, n, n + 5, 1000)):
-        q = s.out(f"out{number}", t, np.where(np.arange(n) < end, x, junk(n, t)))
-        limit = s.b.splat(s.scalar(f"end{number}", i32, end), shape=(n,))
-        mask = s.b.cmp(s.flat((n,)), limit, pred="lt")
-        s.b.store(s.at(q, s.flat((n,))), s.b.load(s.at(p, s.flat((n,))), mask), mask)
+    """Masks that end anywhere in a tile, and behind it: program k stores k elements of n.
+
+    Each program has a row with room at its end.
+    """
+    count, pitch = n + 6, n + 6
+    s = Sketch(grid=(count, 1, 1))
+    b, x = s.b, data(t, (n,))
+    rows = np.tile(junk(pitch, t), (count, 1))
+    for end, row in enumerate(rows):
+        row[: min(n, end)] = x[:end]
+    p, q = s.buffer("x", t, x), s.out("out", t, rows)
+    pid = b.program_id(axis=0)
+    mask = b.cmp(s.flat((n,)), b.splat(pid, shape=(n,)), pred="lt")
+    row = b.addptr(q, b.mul(pid, s.constant(pitch)))
+    b.store(s.at(row, s.flat((n,))), b.load(s.at(p, s.flat((n,))), mask), mask)
     return s.case()
 
 

@@ -93,8 +93,17 @@ class Memory(Collecting):
         offsets = self.indices(shape)
         if self.choose(3) == 0:
             offsets = self.b.sub(self.b.constant(count - 1, offsets.type), offsets)
-        mask = self.mask_for(shape) if self.choose(2) else None
+        which = self.choose(4)
+        mask = None if which > 1 else self.end_of(shape) if which else self.mask_for(shape)
         self.b.store(self.at(pointer, offsets), v, mask)
+
+    def end_of(self, shape: tuple[int, ...]) -> Value:
+        """A mask that ends somewhere in the tile, or behind it, as known when the kernel runs."""
+        index = self.indices(shape)
+        end = self.pick((self.n, self.n, self.pid, self.far))
+        end = self.b.add(end, self.b.constant(self.pick((0, 5, 17)), t.i32))
+        limit = self.b.splat(end, shape=shape) if shape else end
+        return self.b.cmp(index, limit, pred=self.pick(("lt", "lt", "le", "ge")))
 
     def math(self) -> None:
         """An elementary function; its result goes nowhere but to memory, compared with care."""
