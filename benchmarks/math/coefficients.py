@@ -195,7 +195,7 @@ def _rows(words: list[str], width: int = 92) -> list[str]:
     return [*rows, row]
 
 
-def _emit_table(name: str, values: dict[str, list[float]], notes: dict[str, str]) -> str:
+def emit_table(name: str, values: dict[str, list[float]], notes: dict[str, str]) -> str:
     lines = [f"{name}: dict[str, tuple[float, ...]] = {{"]
     for dtype, numbers in values.items():
         if notes:
@@ -213,9 +213,9 @@ def generate() -> str:
         for dtype, fit in fits.items():
             values[dtype], error = fit.solve()
             notes[dtype] = f"error 2**{error:.1f}"
-        out.append(_emit_table(name, values, notes))
+        out.append(emit_table(name, values, notes))
     for name, table in constants().items():
-        out.append(_emit_table(name, table, {}))
+        out.append(emit_table(name, table, {}))
     out.append("# The bits of 2/π after the binary point, most significant word first.")
     out.append("TWO_OVER_PI: dict[str, tuple[int, ...]] = {")
     # Enough for the largest exponent, one word before the point, and three to multiply with.

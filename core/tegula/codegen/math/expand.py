@@ -6,10 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tegula.ir.core import Block, Cloner, Function, Op, Value
+from tegula.ir.types import DType, elem_of
 from tegula.passes.base import Pass, PassContext
 
 from .emitter import Emitter
 from .functions import FUNCTIONS
+
+NARROW = ".f32"
 
 
 @dataclass(frozen=True)
@@ -26,12 +29,12 @@ class ExpandMath(Pass):
 
     name = "expand-math"
     native: str | Iterable[str] = ""
-    """Ops that the backend keeps, as a list or as words."""
+    """Ops that the backend keeps, as a list or as words; `exp.f32` keeps exp of at most 32 bits."""
 
     def __post_init__(self) -> None:
         words = self.native.split() if isinstance(self.native, str) else list(self.native)
         for word in words:
-            if word not in FUNCTIONS:
+            if word.removesuffix(NARROW) not in FUNCTIONS:
                 raise ValueError(
                     f"expand-math: native names {word!r}, which it would not expand; "
                     f"it expands {', '.join(FUNCTIONS)}"
@@ -40,16 +43,26 @@ class ExpandMath(Pass):
 
     def run_function(self, function: Function, ctx: PassContext) -> Function:
         assert isinstance(self.native, str)
-        expanded = FUNCTIONS.keys() - set(self.native.split())
-        if not any(op.name in expanded for op in function.body.walk()):
+        kept = set(self.native.split())
+
+        def expanded(op: Op) -> bool:
+            if op.name not in FUNCTIONS or op.name in kept:
+                return False
+            return not (op.name + NARROW in kept and narrow(op))
+
+        if not any(map(expanded, function.body.walk())):
             return function
 
         def hook(op: Op, cloner: Cloner) -> Sequence[Value] | None:
-            if op.name not in expanded:
-                return None
-            return [expand(op, cloner)]
+            return [expand(op, cloner)] if expanded(op) else None
 
         return Cloner(hook).function(function)
+
+
+def narrow(op: Op) -> bool:
+    """Whether a math op works on floats of at most 32 bits."""
+    e = elem_of(op.operands[0].type)
+    return isinstance(e, DType) and e.bits <= 32
 
 
 def expand(op: Op, cloner: Cloner) -> Value:

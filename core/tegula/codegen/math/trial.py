@@ -12,7 +12,7 @@ from tegula.ir.core import Block, Function, Module, Value
 from tegula.ir.types import Pointer, i32, numpy_dtype
 
 from .library import LibraryFunction, Signature
-from .measure import BLOCK, Array
+from .measure import BLOCK, Array, ulp_errors
 
 
 def library_kernel(function: LibraryFunction, signature: Signature, block: int = BLOCK) -> Module:
@@ -50,11 +50,32 @@ def runner(
     return run
 
 
+def library_errors(
+    function: LibraryFunction, signature: Signature, actual: Array, expected: Array
+) -> tuple[float, int]:
+    """The largest error in units in the last place, and where it is."""
+    bound = function.bound(signature.float_type)
+    errors = ulp_errors(actual, expected)
+    if bound.unit_at:
+        # The unit of small results is that of `unit_at`.
+        unit = np.spacing(actual.dtype.type(bound.unit_at)).astype(expected.dtype)
+        small = np.abs(expected) < bound.unit_at
+        with np.errstate(all="ignore"):
+            distance = np.abs(actual.astype(expected.dtype) - expected) / unit
+        distance = np.where(small, distance, np.inf).astype(np.float64)
+        errors = np.minimum(errors, distance)
+    at = int(np.argmax(errors))
+    return float(errors[at]), at
+
+
 def _on_interpreter(module: Module) -> Callable[[list[Array], int, int], None]:
     from tegula.interp import run_kernel
-    from tegula.passes import default_pipeline
+    from tegula.passes import PassContext, default_pipeline
 
-    module = default_pipeline().run(module)
+    from .expand import ExpandMath
+
+    # Expanded, the ops are computed as on a backend.
+    module = ExpandMath().run(default_pipeline().run(module), PassContext())
 
     def launch(arrays: list[Array], size: int, programs: int) -> None:
         with np.errstate(all="ignore"):

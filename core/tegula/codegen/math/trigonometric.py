@@ -79,8 +79,8 @@ def _reduce(e: Emitter, x: Value) -> Reduced:
     return e.as_int(t), r
 
 
-def _reduce_exactly(e: Emitter, x: Value) -> Reduced:
-    """n modulo 4 and x - n π/2 for x above 1; NaN for infinity and NaN.
+def _fraction(e: Emitter, x: Value) -> tuple[Value, Value, Value, Value]:
+    """n modulo 4 for x above 1; -1 if x is below n π/2, else 0; |x - n π/2| / (π/2) in two words.
 
     x = M · 2**p with an integer M. Bits of 2/π that 2**p lifts to 4 and above only add whole
     turns, so the product starts below them: two words of x · 2/π modulo 4 from three words of 2/π.
@@ -101,9 +101,32 @@ def _reduce_exactly(e: Emitter, x: Value) -> Reduced:
     above = e.shift_right(e.as_int(fraction), w - 1)  # -1 where the fraction is 1/2 or more
     n = e.sub(e.as_int(e.shift_right(high, w - 2)), above)
     flip = e.as_uint(above)
-    r = _quarter_turns(e, e.xor(fraction, flip), e.xor(e.shift_left(sum_low, 2), flip))
+    return n, above, e.xor(fraction, flip), e.xor(e.shift_left(sum_low, 2), flip)
+
+
+def _reduce_exactly(e: Emitter, x: Value) -> Reduced:
+    """n modulo 4 and x - n π/2 for x above 1; NaN for infinity and NaN."""
+    n, above, high, low = _fraction(e, x)
+    top, rest = _sum_of_words(e, high, low)
+    first, second = (e.f(p) for p in HALF_PI_PARTS[e.elem.name][:2])
+    r = e.fma(top, first, e.fma(top, second, e.mul(rest, first)))
     r = e.as_float(e.or_(e.as_int(r), e.and_(above, e.i(e.int_elem.min_value))))
     return n, e.fma(x, e.f(0.0), r)
+
+
+def reduce_to_pair(e: Emitter, x: Value) -> tuple[Value, Value, Value]:
+    """n modulo 4 and x - n π/2 as the sum of two floats, for finite x above 1."""
+    n, above, high, low = _fraction(e, x)
+    top, rest = _sum_of_words(e, high, low)
+    first, second = (e.f(p) for p in HALF_PI_PARTS[e.elem.name][:2])
+    r = e.mul(top, first)
+    lost = e.fma(top, first, e.neg(r))
+    lost = e.add(lost, e.fma(top, second, e.mul(rest, first)))
+    total = e.add(r, lost)
+    lost = e.sub(lost, e.sub(total, r))
+    sign = e.and_(above, e.i(e.int_elem.min_value))
+    hi, lo = (e.as_float(e.xor(e.as_int(v), sign)) for v in (total, lost))
+    return n, hi, lo
 
 
 def _window(e: Emitter, start: Value) -> tuple[Value, Value, Value]:
@@ -128,14 +151,12 @@ def _window(e: Emitter, start: Value) -> tuple[Value, Value, Value]:
     return a, b, c
 
 
-def _quarter_turns(e: Emitter, high: Value, low: Value) -> Value:
-    """π/2 times a fraction below 1/2 given as two words."""
+def _sum_of_words(e: Emitter, high: Value, low: Value) -> tuple[Value, Value]:
+    """A fraction below 1/2 given as two words: the sum of two floats."""
     half = e.width // 2
     upper = e.mul(e.to_float(e.as_int(e.shift_right(high, half))), e.f(2.0**-half))
     mask = e.u((1 << half) - 1)
     middle = e.mul(e.to_float(e.as_int(e.and_(high, mask))), e.f(2.0**-e.width))
     lower = e.mul(e.to_float(low), e.f(2.0 ** (-2 * e.width)))
     top = e.add(upper, middle)
-    rest = e.add(e.add(e.sub(upper, top), middle), lower)
-    first, second = (e.f(p) for p in HALF_PI_PARTS[e.elem.name][:2])
-    return e.fma(top, first, e.fma(top, second, e.mul(rest, first)))
+    return top, e.add(e.add(e.sub(upper, top), middle), lower)

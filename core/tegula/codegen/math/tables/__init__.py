@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from . import exact, integer
+from . import elementary, exact, integer, special
 
-TABLES = (integer.TABLE, exact.TABLE)
+TABLES = (integer.TABLE, exact.TABLE, elementary.TABLE, special.TABLE)
