@@ -9,7 +9,7 @@ from tegula.codegen.loops.text import Val, Writer
 from tegula.codegen.simt.hooks import SHARED_SYMBOL, Access, Simt, unpacked
 from tegula.ir.types import DType
 from tegula.plugin import ANY, Capabilities, Target
-from tegula_cuda import access, atomics, printing
+from tegula_cuda import access, atomics, native, printing
 from tegula_cuda.options import CudaOptions
 from tegula_cuda.target import TRIPLE, WARP_SIZE, features_of
 
@@ -35,6 +35,8 @@ _ALL_LANES = -1
 class CudaSimt(Simt):
     """One kernel's view of a GPU; made for each compilation."""
 
+    native_math = native.NATIVE
+    slow_division = True
     scopes: ClassVar[dict[str, str]] = {"cta": "block", "gpu": "device", "sys": ""}
 
     def __init__(self, target: Target, options: CudaOptions) -> None:
@@ -42,7 +44,9 @@ class CudaSimt(Simt):
         self.options = options
         self.warp_size = WARP_SIZE
         self.shared_limit = int(target["shared_bytes"])
-        self.async_copies = "cp_async" in features_of(target)
+        features = features_of(target)
+        self.async_copies = "cp_async" in features
+        self.rules = {**native.MATH, **(native.NARROW if "bf16" in features else {})}
         features = features_of(target)
         self.matrix_loads = "ldmatrix" in features
         self.matrix_stores = "stmatrix" in features

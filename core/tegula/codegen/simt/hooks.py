@@ -6,8 +6,9 @@ its machine says otherwise or better.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tegula.codegen.loops.text import Val, Writer
@@ -50,9 +51,11 @@ class Simt:
     """The widest access to memory of one thread."""
     shared_limit: int = 48 << 10
     """Bytes of shared memory that a program may use."""
+    slow_division: bool = False
+    """Whether a division of f32 costs far more than a few multiplications."""
     native_math: tuple[str, ...] = ()
     """Math ops that `rules` or the base table emit directly, so that they need no expansion."""
-    rules: ClassVar[dict[str, Callable[..., Val]]] = {}
+    rules: Mapping[str, Callable[..., Val]] = MappingProxyType({})
     """Elementwise rules that replace those of the shared table; see `elementwise.RULES`."""
     scopes: ClassVar[dict[str, str]] = {"cta": "workgroup", "gpu": "device", "sys": ""}
     """LLVM's names for the scopes of atomics; empty: all threads of the system."""

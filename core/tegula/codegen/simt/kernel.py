@@ -30,6 +30,7 @@ from tegula.codegen.simt.hooks import (
 from tegula.codegen.simt.layout import Layout, axis_fields, log2
 from tegula.codegen.simt.registry import LOWERINGS, Context, shared_size
 from tegula.codegen.simt.scratch import Plan
+from tegula.codegen.simt.transfer import Waiting
 from tegula.ir.core import Block, Function, Op, Value
 from tegula.ir.types import Pointer, ScalarType, elem_of, shape_of
 
@@ -50,6 +51,8 @@ class Emitter:
         self.rules = {**RULES, **self.simt.rules}
         self.env: dict[Value, Val] = {}
         self.tiles: dict[Value, list[Val]] = {}
+        self.waiting: dict[Value, Waiting] = {}
+        """Tiles that their only user reads from shared memory; see `Plan.later`."""
         self.asserts: list[str] = []
         self.axes: AxisInfos
         self.origins: Mapping[Value, Value] = {}
@@ -101,7 +104,11 @@ class Emitter:
         found = LOWERINGS.get(op.name)
         if found is not None:
             found.emit(self, op)
-            return
+        else:
+            self.elementwise(op)
+
+    def elementwise(self, op: Op) -> None:
+        """Emit an op by its rule, register by register."""
         rule = self.rules[op.name]
         if not shape_of(op.results[0].type):
             self.env[op.results[0]] = rule(self.l, op, *(self.scalar(v) for v in op.operands))
@@ -122,7 +129,15 @@ class Emitter:
 
     def regs(self, v: Value) -> list[Val]:
         """The registers of a tile; a scalar counts as one."""
+        if v in self.waiting:
+            tile = self.waiting.pop(v)
+            self.tiles[v] = [tile[r] for r in range(len(tile))]
         return self.tiles[v] if shape_of(v.type) else [self.env[v]]
+
+    def some(self, v: Value, numbers: Sequence[int]) -> list[Val]:
+        """The named registers of a tile; those of one that waits in memory are read here."""
+        source = self.waiting.get(v) or self.regs(v)
+        return [source[n] for n in numbers]
 
     def set(self, v: Value, regs: Sequence[Val]) -> None:
         """Bind a result to its registers."""

@@ -1,0 +1,76 @@
+"""Division of many numbers by few, in f32: one reciprocal and three multiplications each.
+
+With y = 1/b rounded to nearest, q = a y is off by little, r = a - b q is exact, and q + r y is a / b
+rounded to nearest (P. Markstein, "Computation of elementary functions on the IBM RISC System/6000
+processor", 1990), as long as nothing overflows or becomes denormal on the way. Threads that hold
+anything else, zeros included, divide by the instruction.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tegula.codegen.loops.convert import float_const, intrinsic
+from tegula.codegen.loops.text import Val
+from tegula.codegen.simt.registry import lowers
+from tegula.ir.core import Op
+from tegula.ir.types import elem_of, f32, shape_of
+
+if TYPE_CHECKING:
+    from tegula.codegen.simt.kernel import Emitter
+
+WORTH = 4
+"""Numbers by one divisor from which on this pays."""
+_SMALLEST, _LARGEST = 2.0**-100, 2.0**100
+_DIVISORS = 2.0**-20, 2.0**20
+
+
+@lowers("div")
+def _div(k: Emitter, op: Op) -> None:
+    a, b = op.operands
+    if elem_of(a.type) is f32 and shape_of(a.type) and k.simt.slow_division:
+        numbers, divisors = k.regs(a), k.regs(b)
+        few = {x.text: x for x in divisors}
+        if len(few) * WORTH <= len(numbers) and not any(x.const for x in few.values()):
+            k.set(op.results[0], _shared(k, numbers, divisors, list(few.values())))
+            return
+    k.elementwise(op)
+
+
+def _shared(k: Emitter, numbers: list[Val], divisors: list[Val], few: list[Val]) -> list[Val]:
+    w, l = k.w, k.l
+    one = float_const(l, 1.0, f32)
+    inverse = {b.text: w.pure("float", "fdiv float {}, {}", one, b) for b in few}
+    branch = w.begin_if(_all_ordinary(k, numbers, few), "divide")
+    fast = []
+    for a, b in zip(numbers, divisors):
+        y = inverse[b.text]
+        q = w.here("float", f"fmul float {a.text}, {y.text}")
+        minus = w.here("float", f"fneg float {b.text}")
+        w.declare("llvm.fma.f32", "float (float, float, float)")
+        rest = w.here("float", f"call float @llvm.fma.f32(float {minus.text}, float {q.text}, "
+                               f"float {a.text})")
+        fast.append(w.here("float", f"call float @llvm.fma.f32(float {rest.text}, "
+                                    f"float {y.text}, float {q.text})"))
+    w.begin_else(branch)
+    slow = [w.here("float", f"fdiv float {a.text}, {b.text}") for a, b in zip(numbers, divisors)]
+    return w.end_if(branch, fast, slow)
+
+
+def _all_ordinary(k: Emitter, numbers: list[Val], few: list[Val]) -> Val:
+    """Whether all of this thread's numbers and divisors are of ordinary size."""
+    sizes = [intrinsic(k.l, "fabs", "float", x) for x in numbers]
+    ok = _between(k, sizes, _SMALLEST, _LARGEST)
+    others = [intrinsic(k.l, "fabs", "float", x) for x in few]
+    return k.w.pure("i1", "and i1 {}, {}", ok, _between(k, others, *_DIVISORS))
+
+
+def _between(k: Emitter, sizes: list[Val], low: float, high: float) -> Val:
+    w, l = k.w, k.l
+    least = most = sizes[0]
+    for x in sizes[1:]:
+        least, most = (intrinsic(l, n, "float", y, x) for n, y in (("minnum", least),
+                                                                   ("maxnum", most)))
+    above = w.pure("i1", "fcmp oge float {}, {}", least, float_const(l, low, f32))
+    below = w.pure("i1", "fcmp ole float {}, {}", most, float_const(l, high, f32))
+    return w.pure("i1", "and i1 {}, {}", above, below)
