@@ -26,7 +26,7 @@ from tegula.runtime.dispatch_checks import (
     NUMPY_DESCR_MASK,
     NUMPY_FLAGS_MASK,
 )
-from tegula.runtime.dispatch_tables import FAR_BITS, Entry, Kind
+from tegula.runtime.dispatch_tables import FAR_BITS, Entry, Flag, Kind
 
 _NUMPY_KINDS = {"i": "i", "u": "u", "f": "f"}
 _NUMPY_NAMES: dict[str, ir.DType] = {
@@ -231,7 +231,21 @@ def _descr_signature(dtype: np.dtype) -> int:
     return raw - (1 << 64) if raw >> 63 else raw
 
 
+def _refuse_negated(name: str, value: Any) -> int:
+    """Flags for arrays of a library that has views of negated memory; an error for such a view."""
+    ask = getattr(value, "is_neg", None)
+    if ask is None:
+        return 0
+    if _attempt(name, value, ask):
+        raise ArgumentValueError(
+            f"argument '{name}' ({type(value).__name__}) is a view whose memory holds the negated "
+            f"values, as the imaginary part of a conjugate is; pass {name}.resolve_neg()"
+        )
+    return int(Flag.NEGATABLE)
+
+
 def _of_exchange(name: str, tensor: Any, exchange: dlpack.Exchange) -> Array:
+    flags = _refuse_negated(name, tensor)
     view = _attempt(name, tensor, lambda: exchange.view(tensor))
     dtype = _checked(name, tensor, view.dtype, getattr(tensor, "dtype", view.dtype_text))
     entry = Entry(
@@ -241,6 +255,7 @@ def _of_exchange(name: str, tensor: Any, exchange: dlpack.Exchange) -> Array:
         high=dlpack.packed_device(view.device),
         pointer=exchange.tensor_of,
         width=dtype.itemsize,
+        flags=flags,
     )
     return Array(
         name, tensor, dtype, view.address, view.device, False,
@@ -256,6 +271,7 @@ def _of_own(name: str, array: Any) -> Array:
 
 
 def _of_data_ptr(name: str, value: Any) -> Array:
+    flags = _refuse_negated(name, value)
     address = _attempt(name, value, value.data_ptr)
     if not isinstance(address, int):
         raise ArgumentError(
@@ -268,6 +284,7 @@ def _of_data_ptr(name: str, value: Any) -> Array:
     if device is not None and hasattr(value, "device"):
         checks.append(("device", value.device))
     entries = _data_ptr_entries(value, checks)
+    entries[0].flags |= flags
     return Array(name, value, dtype, address, device, False, shape, strides, *entries)
 
 

@@ -47,7 +47,7 @@ class _Native:
         self.method = _MethodDef(
             b"launch", address, METH_FASTCALL_KEYWORDS, b"Launch a kernel on a fixed grid."
         )
-        names = ("data_ptr", "is_contiguous", "nbytes", "_raise_failure")
+        names = ("data_ptr", "is_contiguous", "nbytes", "_raise_failure", "is_neg")
         self.names = tuple(map(sys.intern, names))
         self.shared = tables.SharedStruct(0, id(OVERRIDES), *(id(name) for name in self.names))
         self.new_function = _NEW_FUNCTION(("PyCFunction_NewEx", ctypes.pythonapi))

@@ -21,6 +21,9 @@ SCALAR_VALUE = 16
 NUMPY_DATA, NUMPY_NDIM, NUMPY_DIMS, NUMPY_STRIDES, NUMPY_DESCR, NUMPY_FLAGS = 16, 24, 32, 40, 56, 64
 NUMPY_DESCR_KIND = 24
 
+WALKED = Flag.EXTENT | Flag.NEAR | Flag.FAR | Flag.NEGATABLE
+"""What is told from an array's shape and strides."""
+
 
 def arrays() -> str:
     """numpy arrays and DLPack tensors; both end at `address` with base, shape, strides."""
@@ -74,7 +77,7 @@ address:
   ; numpy strides are in bytes, DLPack's in elements
   %unit.np = icmp eq i32 %kind, {int(Kind.NUMPY)}
   %unit = select i1 %unit.np, i64 1, i64 %width.i
-  %extent.bit = and i32 %flags, {int(Flag.EXTENT | Flag.NEAR | Flag.FAR)}
+  %extent.bit = and i32 %flags, {int(WALKED)}
   %extent = icmp ne i32 %extent.bit, 0
   %ndim.i = sext i32 %ndim to i64
   %base.null = icmp eq i64 %base, 0
@@ -99,6 +102,7 @@ extent.each: ; from the last dimension to the first
   %low = phi i64 [%base, %extent.begin], [%low.next, %extent.next]
   %high = phi i64 [%base, %extent.begin], [%high.next, %extent.next]
   %step.dense = phi i64 [%width.i, %extent.begin], [%step.dense.next, %extent.next]
+  %side = phi i1 [false, %extent.begin], [%side.next, %extent.next]
   %d.left = icmp sgt i64 %d, 0
   br i1 %d.left, label %extent.dim, label %extent.done
 extent.dim:
@@ -119,6 +123,10 @@ extent.next:
   %step.dense.next = mul i64 %step.dense, %dim
   %dim.1 = sub i64 %dim, 1
   %span = mul i64 %dim.1, %step
+  %side.step = icmp eq i64 %step, %width.i
+  %side.many = icmp ugt i64 %dim, 1
+  %side.here = and i1 %side.step, %side.many
+  %side.next = or i1 %side, %side.here
   %span.negative = icmp slt i64 %span, 0
   %low.moved = add i64 %low, %span
   %high.moved = add i64 %high, %span
@@ -133,6 +141,7 @@ extent.done:
 extent.store:
   %x.low = phi i64 [%base, %extent.empty], [%low, %extent.done]
   %x.high = phi i64 [%base, %extent.empty], [%high.end, %extent.done]
+  %x.side = phi i1 [true, %extent.empty], [%side, %extent.done]
   %x.low.p = getelementptr i64, ptr %lows, i64 %ei
   %x.high.p = getelementptr i64, ptr %highs, i64 %ei
   %x.base.p = getelementptr i64, ptr %bases, i64 %ei
@@ -145,15 +154,47 @@ extent.store:
   %x.broken = select i1 %x.far, i32 {int(Flag.NEAR)}, i32 {int(Flag.FAR)}
   %x.hit = and i32 %flags, %x.broken
   %x.fine = icmp eq i32 %x.hit, 0
-  br i1 %x.fine, label %value, label %mismatch
+  br i1 %x.fine, label %extent.sign, label %mismatch
+extent.sign: ; elements that lie side by side are no part of complex numbers, and never negated
+  %n.bit = and i32 %flags, {int(Flag.NEGATABLE)}
+  %n.able = icmp ne i32 %n.bit, 0
+  %n.apart = xor i1 %x.side, true
+  %n.maybe = and i1 %n.able, %n.apart
+  br i1 %n.maybe, label %negated, label %value
+negated:
+{_is_negated("n")}
+n.not:
+  br label %value
 """
+
+
+def _is_negated(name: str) -> str:
+    """Go on at `NAME.not` if the object says that its memory holds the values themselves."""
+    return f"""  store ptr %o, ptr %callargs
+  %{name}.w = get Shared.name_is_neg %shared
+  %{name}.o = call ptr @PyObject_VectorcallMethod(ptr %{name}.w, ptr %callargs, i64 1, ptr null)
+  %{name}.null = icmp eq ptr %{name}.o, null
+  br i1 %{name}.null, label %clear, label %{name}.test
+{name}.test:
+  %{name}.true = call i32 @PyObject_IsTrue(ptr %{name}.o)
+  call void @Py_DecRef(ptr %{name}.o)
+  %{name}.plain = icmp eq i32 %{name}.true, 0
+  br i1 %{name}.plain, label %{name}.not, label %clear"""
 
 
 def data_ptr() -> str:
     """Objects that are asked for their address."""
     return f"""
 kind.DATA_PTR:
-  br i1 %same.type, label %dp.call, label %mismatch
+  br i1 %same.type, label %dp.sign, label %mismatch
+dp.sign:
+  %dp.sign.bit = and i32 %flags, {int(Flag.NEGATABLE)}
+  %dp.sign.able = icmp ne i32 %dp.sign.bit, 0
+  br i1 %dp.sign.able, label %dp.negated, label %dp.call
+dp.negated:
+{_is_negated("dpn")}
+dpn.not:
+  br label %dp.call
 dp.call:
   store ptr %o, ptr %callargs
   %dp.name = get Shared.name_data_ptr %shared
@@ -304,7 +345,8 @@ bool.read:
   br label %entries.next
 
 value:
-  %v = phi i64 [%base, %address.fine], [%base, %extent.store], [%dp.value, %dp.found],
+  %v = phi i64 [%base, %address.fine], [%base, %extent.sign], [%base, %n.not],
+               [%dp.value, %dp.found],
                [%dp.value, %dn.store],
                [%int.v, %int.read], [%uint.v, %uint.convert], [%uint.v, %uint.check],
                [%s1.v, %scalar.1], [%s2.v, %scalar.2], [%s4.v, %scalar.4], [%s8.v, %scalar.8]

@@ -65,6 +65,7 @@ class Flag(IntEnum):
     WIDE = 64  # an int that does not fit 32 bits
     NEAR = 128  # an array that is not far
     FAR = 256  # an array that is
+    NEGATABLE = 512  # its library has views of memory that holds the negated values
 
 
 class EntryStruct(ctypes.Structure):
@@ -130,6 +131,7 @@ class SharedStruct(ctypes.Structure):
         ("name_is_contiguous", ctypes.c_void_p),
         ("name_nbytes", ctypes.c_void_p),
         ("name_failed", ctypes.c_void_p),
+        ("name_is_neg", ctypes.c_void_p),
     )
 
 
