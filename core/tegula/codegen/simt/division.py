@@ -1,9 +1,9 @@
 """Division of many numbers by few, in f32: one reciprocal and three multiplications each.
 
-With y = 1/b rounded to nearest, q = a y is off by little, r = a - b q is exact, and q + r y is a / b
-rounded to nearest (P. Markstein, "Computation of elementary functions on the IBM RISC System/6000
-processor", 1990), as long as nothing overflows or becomes denormal on the way. Threads that hold
-anything else, zeros included, divide by the instruction.
+With y = 1/b rounded to nearest, q = a y is off by little, r = a - b q is exact, and q + r y is the
+quotient rounded to nearest (P. Markstein, "Computation of elementary functions on the IBM RISC
+System/6000 processor", 1990), as long as nothing overflows or becomes denormal on the way. Threads
+that hold anything else, zeros included, divide by the instruction.
 """
 
 from __future__ import annotations
