@@ -103,6 +103,7 @@ from .elementwise import (
     sqrt,
     sqrt_rn,
     sub,
+    tanh,
     umulhi,
     where,
 )

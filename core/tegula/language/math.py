@@ -22,6 +22,7 @@ from .elementwise import (
     sin,
     sqrt,
     sqrt_rn,
+    tanh,
     umulhi,
 )
 from .standard import cdiv, max, min, sigmoid, softmax, sum
@@ -30,5 +31,5 @@ __all__ = [
     "abs", "cdiv", "ceil", "clamp", "cos", "div_rn", "erf", "exp", "exp2", "fdiv", "floor", "fma",
     "log", "log2",
     "max", "maximum", "min", "minimum", "rsqrt", "sigmoid", "sin", "softmax", "sqrt", "sqrt_rn",
-    "sum", "umulhi",
+    "sum", "tanh", "umulhi",
 ]  # fmt: skip

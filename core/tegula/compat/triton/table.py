@@ -22,7 +22,7 @@ FOREIGN_OPTIONS: Final = frozenset(
 
 _HERE = "tegula.compat.triton."
 _LANGUAGE = (_HERE + "language", "tegula.language")
-_LIBDEVICE = ("tegula.language.extra.libdevice", _HERE + "libdevice")
+_LIBDEVICE = ("tegula.language.extra.libdevice",)
 
 MODULES: Final[dict[str, tuple[str, ...]]] = {
     "triton": (_HERE + "package",),
@@ -36,7 +36,9 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "triton.language.extra": (_HERE + "extra",),
     "triton.language.extra.libdevice": _LIBDEVICE,
     **{
-        f"triton.language.extra.{vendor}{module}": _LIBDEVICE
+        f"triton.language.extra.{vendor}{module}": (_HERE + "vendor", *_LIBDEVICE)
+        if vendor in ("cuda", "hip") and not module
+        else _LIBDEVICE
         for vendor in ("cuda", "hip", "intel", "cpu")
         for module in ("", ".libdevice")
     },
