@@ -122,7 +122,14 @@ class dtype:
             raise TypeError(f"{self} is no integer type")
         return int(self.ir.min_value)
 
+    def with_element_ty(self, element_ty: dtype) -> dtype:
+        """The type with other elements: a pointer to these, a tile of these, these themselves."""
+        return element_ty
+
     # -- what kind of type it is
+
+    def is_void(self) -> bool:
+        return False
 
     def is_block(self) -> bool:
         return False
@@ -236,12 +243,11 @@ class dtype:
     def get_block_shapes(self) -> tuple[int, ...]:
         return self.shape
 
-    @property
     def mangle(self) -> str:
         """A short text that differs for different types."""
         return str(self.ir)
 
-    cache_key_part = mangle
+    cache_key_part = property(mangle)
     codegen_name = property(lambda self: repr(self).replace(f"{home}.", "tl."))
 
     def __str__(self) -> str:
@@ -430,6 +436,11 @@ pi32_t = pointer_type(_BY_SHORT_NAME["int32"])
 
 class _Void:
     """Type of a function that returns nothing."""
+
+    name = "void"
+
+    def is_void(self) -> bool:
+        return True
 
     def __repr__(self) -> str:
         return f"{home}.void"

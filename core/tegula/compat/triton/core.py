@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 from tegula.language.builtin import Builtin
@@ -36,6 +37,23 @@ def builtin(fn: Any) -> Builtin:
 extern = builtin
 
 
+def dispatch(
+    func: Any,
+    lib_name: str,
+    lib_path: str,
+    args: Sequence[Any],
+    arg_type_symbol_dict: dict[Any, tuple[str, Any]],
+    ret_type: Any,
+    is_pure: bool,
+    _semantic: Any = None,
+) -> Any:
+    """A function of a library on values of one shape; see `extern_elementwise`."""
+    from tegula.language.foreign import extern_elementwise
+
+    known = {key: (symbol, ret_type) for key, (symbol, _) in arg_type_symbol_dict.items()}
+    return extern_elementwise(lib_name, lib_path, args, known, is_pure, _semantic=_semantic)
+
+
 def _unwrap_if_constexpr(value: Any) -> Any:
     return value.value if isinstance(value, constexpr) else value
 
@@ -56,6 +74,7 @@ __all__ = [
     "_constexpr_to_value",
     "_unwrap_if_constexpr",
     "builtin",
+    "dispatch",
     "extern",
     "get_int_dtype",
 ]

@@ -12,4 +12,10 @@ def str_to_ty(name: str, constants: Any = None) -> Any:
     return from_ir(parse_type(name))
 
 
-__all__ = ["str_to_ty"]
+TRITON_MAX_TENSOR_NUMEL = 1 << 20
+"""What programs clip their blocks to; Tegula has no such limit."""
+
+slice = slice
+"""Slices of a kernel are Python's slices."""
+
+__all__ = ["TRITON_MAX_TENSOR_NUMEL", "slice", "str_to_ty"]
