@@ -49,7 +49,8 @@ NAMES = {
         tensor_descriptor_type tensor_descriptor dtype tensor tuple slice constexpr const
         aggregate_replace PropagateNan program_id num_programs arange full zeros zeros_like
         broadcast squeeze unsqueeze cat join interleave load make_tensor_descriptor
-        load_tensor_descriptor store_tensor_descriptor make_block_ptr advance add sub mul div_rn fdiv fma umulhi where
+        load_tensor_descriptor store_tensor_descriptor make_block_ptr advance add sub mul div_rn
+        fdiv fma umulhi where
         swizzle2d expect_zero topk bitonic_merge map_elementwise dot dot_scaled range static_range
         condition multiple_of max_contiguous max_constancy assume debug_barrier static_print
         static_assert device_print device_assert inline_asm_elementwise extern_elementwise philox

@@ -5,6 +5,7 @@ make sense in kernels.
 from __future__ import annotations
 
 import ast
+import builtins
 import inspect
 from collections.abc import Callable, Sequence
 from types import BuiltinFunctionType, BuiltinMethodType, FunctionType, MethodType
@@ -44,7 +45,7 @@ from . import rules
 from .diagnostics import LanguageError, Unsupported
 from .expressions import Expressions
 from .function import EMPTY, DeviceFunction, unwrap
-from .globals import PythonFunction
+from .globals import PYTHON, PythonFunction
 from .structure import build, handles, members, require_constant, types_of
 
 RUNTIME = (tensor, tensor_descriptor, block_pointer)
@@ -422,7 +423,9 @@ def _sum(visitor: Calls, args: list[Any], named: dict[str, Any]) -> Any:
 
 def _type(visitor: Calls, args: list[Any], named: dict[str, Any]) -> Any:
     if len(args) == 1 and not isinstance(args[0], RUNTIME):
-        return type(args[0])
+        kind = type(args[0])
+        plain = getattr(builtins, kind.__name__, None) is kind
+        return PYTHON.get(kind.__name__, kind) if plain else kind  # what its name means in kernels
     raise LanguageError("Python's type does not tell tensors apart", "look at x.dtype and x.shape")
 
 
