@@ -1,128 +1,154 @@
-"""Measure the largest error of every math function, and write docs/math.md.
+"""Measure how far off the math functions are, and write docs/math.md and docs/libdevice.md.
 
-    python benchmarks/math/accuracy.py --write            every f32, and samples of f64
-    python benchmarks/math/accuracy.py --step 1000        a quick look
+    python benchmarks/math/accuracy.py                 go on where the last run stopped
+    python benchmarks/math/accuracy.py --passes 1      a 64th of all f32, samples of the rest
+    python benchmarks/math/accuracy.py exp erfc        some functions only
+    python benchmarks/math/accuracy.py --write         write the pages from what was measured
 
-Runs on the CPU backend; all of it takes about half an hour on one core.
+Functions of one f32 are tried on all 2**32 of them, in 64 passes over every 64th; the others, and
+those of f64, on samples. Results are kept in accuracy.json beside this file, after every pass, so
+that a run may be stopped at any time; a function whose formula has changed starts anew. Runs on the
+CPU backend on one core, where a pass takes some seconds and all of it some hours.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 import platform
-from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from pages import write_pages
 
 from tegula import ir
-from tegula.codegen.math import FUNCTIONS
-from tegula.codegen.math.measure import (
-    exact,
-    on_backend,
-    operation_counts,
+from tegula.codegen.math import ExpandMath
+from tegula.codegen.math.library import LibraryFunction, Signature, library
+from tegula.codegen.math.measure import wide_enough
+from tegula.codegen.math.references import (
+    checked_at,
+    expected,
+    has_reference,
+    is_exhaustive,
     samples,
-    wide_enough,
-    worst,
 )
+from tegula.codegen.math.trial import library_errors, library_kernel, runner
+from tegula.passes import PassContext
 
-TARGET = Path(__file__).parents[2] / "docs/math.md"
+RESULTS = Path(__file__).parent / "accuracy.json"
+PASSES = 64
 CHUNK = 1 << 20
-Function = Callable[[np.ndarray], np.ndarray]
-
-PAGE = """# Math functions
-
-Every math function is written once, in tile IR (`core/tegula/codegen/math`), and expanded by the
-pass `expand-math`; no library is called. So results are the same on every backend, but for
-functions that a backend declares as native. Denormal numbers, infinities, NaN and signed zeros are
-handled as IEEE 754 and C have them, over the whole range of arguments: angles of any size, results
-that overflow or become denormal.
-
-Errors are in units in the last place of the exact result. The bound is what tests assert; what was
-measured is the largest error over {f32}, and
-{f64} (random bits, the ends of
-all binades, and the ranges where a function does its work). Operations count what one element costs
-in vector code; a second number counts what is computed only where an element needs it: for angles
-above 65536 (f32) or 2²⁸ (f64), and for logarithms of anything but positive normal numbers.
-
-| function | f32 bound | f32 measured | at | f64 bound | f64 measured | at | operations f32 | f64 |
-|---|---|---|---|---|---|---|---|---|
-{rows}
-
-`sqrt`, `floor`, `ceil`, `trunc` and `rint` are exact: every machine has them.
-
-Measured on {machine}; repeat it with
-`python benchmarks/math/accuracy.py --write`. The polynomials come from
-`benchmarks/math/coefficients.py`, which states what each one approximates;
-`benchmarks/math/speed.py` times all functions beside numpy and torch.
-
-To add a function: declare its op (`core/tegula/ir/ops/arith.py`), write the formula with an
-`Emitter`, and enter it with its bounds into `FUNCTIONS` (`core/tegula/codegen/math/functions.py`).
-The tests and this page take it from there.
-"""
+SAMPLES = 1 << 21
+"""Rows of arguments in a pass over samples, where the values come from numpy or scipy."""
+DIGITS = 1500
+"""The same where they come from mpmath."""
 
 
-def measure(function: Function, name: str, chunks: Iterator[np.ndarray]) -> tuple[float, float]:
-    """The largest error over all arguments, and where it is."""
-    largest, at = 0.0, 0.0
+def formula(function: LibraryFunction, signature: Signature) -> str:
+    """A short hash of what is measured."""
+    module = ExpandMath().run(library_kernel(function, signature), PassContext())
+    return hashlib.sha256(str(module).encode()).hexdigest()[:12]
+
+
+def pass_of_f32(number: int) -> list[list[np.ndarray]]:
+    """The chunks of one pass: every 64th f32. Low passes lie far apart."""
+    start = int(f"{number:06b}"[::-1], 2)
+    count = (1 << 32) // PASSES
+    return [
+        [(np.arange(i, i + CHUNK, dtype=np.uint32) * np.uint32(PASSES) + np.uint32(start)).view(
+            np.float32
+        )]
+        for i in range(0, count, CHUNK)
+    ]  # fmt: skip
+
+
+def pass_of_samples(
+    function: LibraryFunction, signature: Signature, number: int
+) -> list[list[np.ndarray]]:
+    """Samples in chunks."""
+    x = samples(function, signature, 1 << 17 if number else 1 << 16, number)
+    most = DIGITS if slow(function, signature) else SAMPLES
+    step = max(1, len(x[0]) // most)
+    x = [a[::step] for a in x]
+    return [[a[i : i + CHUNK] for a in x] for i in range(0, len(x[0]), CHUNK)]
+
+
+def slow(function: LibraryFunction, signature: Signature) -> bool:
+    """Whether exact values are computed one by one."""
+    return checked_at(function, signature) == "mpmath"
+
+
+def largest_error(
+    function: LibraryFunction, signature: Signature, x: list[np.ndarray], y: np.ndarray
+) -> tuple[float, int]:
+    """The largest error, and where. Correctly rounded results count as 1/2 at most."""
+    exact = expected(function, signature, x)
+    with np.errstate(all="ignore"):
+        rounded = exact.astype(y.dtype)
+    bits = f"u{y.dtype.itemsize}"
+    fine = (y.view(bits) == rounded.view(bits)) | (np.isnan(y) & np.isnan(rounded))
+    (others,) = np.nonzero(~fine)
+    if not others.size:
+        return 0.5, 0
+    error, at = library_errors(function, signature, y[others], exact[others])
+    return max(error, 0.5), int(others[at])
+
+
+def wanted_passes(signature: Signature) -> int:
+    return PASSES if is_exhaustive(signature) else 4
+
+
+def measure(
+    function: LibraryFunction, signature: Signature, results: dict[str, Any], passes: int
+) -> None:
+    """Passes that are still missing."""
+    key = f"{function.name}: {signature}"
+    mark = formula(function, signature)
+    entry = results.get(key)
+    if entry is None or entry["formula"] != mark:
+        entry = {"formula": mark, "passes": 0, "tried": 0, "error": 0.0, "at": []}
+    if entry["passes"] >= min(passes, wanted_passes(signature)):
+        return
+    run = runner(function, signature, "cpu")
+    number = entry["passes"]
+    chunks = (
+        pass_of_f32(number)
+        if is_exhaustive(signature)
+        else pass_of_samples(function, signature, number)
+    )
     for x in chunks:
-        error, index = worst(function(x), exact(name, x))
-        if error > largest:
-            largest, at = error, float(x[index])
-    return largest, at
-
-
-def every_f32(step: int) -> Iterator[np.ndarray]:
-    """All floats by their bits, or every so many."""
-    for start in range(0, 1 << 32, CHUNK * step):
-        bits = np.arange(start, min(start + CHUNK * step, 1 << 32), step, dtype=np.uint64)
-        yield bits.astype(np.uint32).view(np.float32)
-
-
-def many_f64(name: str, count: int) -> Iterator[np.ndarray]:
-    for seed in range(max(1, count // CHUNK)):
-        yield samples(name, ir.f64, min(count, CHUNK), seed)
-
-
-def row(name: str, backend: str, step: int, count: int) -> str:
-    function = FUNCTIONS[name]
-    single, single_at = measure(on_backend(name, ir.f32, backend), name, every_f32(step))
-    cells = [f"`{name}`", str(function.f32_ulp), f"{single:.3f}", f"{single_at:.9g}"]
-    cells.append(str(function.f64_ulp))
-    if wide_enough():
-        on_f64 = on_backend(name, ir.f64, backend)
-        double, double_at = measure(on_f64, name, many_f64(name, count))
-        cells += [f"{double:.3f}", f"{double_at:.17g}"]
-    else:
-        cells += ["", ""]
-    for dtype in (ir.f32, ir.f64):
-        usual, whole = operation_counts(name, dtype)
-        cells.append(str(usual) if usual == whole else f"{usual}, {whole}")
-    return f"| {' | '.join(cells)} |"
+        error, at = largest_error(function, signature, x, run(*x))
+        entry["tried"] += len(x[0])
+        if error > entry["error"]:
+            entry["error"], entry["at"] = error, [repr(a[at].item()) for a in x]
+    entry["passes"] += 1
+    results[key] = entry
+    RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
+    print(f"{key:32} pass {entry['passes']:2} {entry['error']:.3f} at {entry['at']}", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help="replace docs/math.md")
-    parser.add_argument("--step", type=int, default=1, help="take every so many f32 only")
-    parser.add_argument("--samples", type=int, default=1 << 22, help="of f64, from each range")
-    parser.add_argument("--backend", default="cpu", help="where to run")
-    parser.add_argument("names", nargs="*", default=list(FUNCTIONS), help="functions")
+    parser.add_argument("--write", action="store_true", help="write the pages, measure nothing")
+    parser.add_argument("--passes", type=int, default=PASSES, help="stop after so many passes")
+    parser.add_argument("names", nargs="*", help="functions; all of them if none is named")
     given = parser.parse_args()
-    rows = []
-    for name in given.names:
-        rows.append(row(name, given.backend, given.step, given.samples))
-        print(rows[-1], flush=True)
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     if given.write:
-        kinds = "every f32" if given.step == 1 else f"every {given.step}th f32"
-        TARGET.write_text(
-            PAGE.format(
-                rows="\n".join(rows),
-                f32=kinds,
-                f64=f"{given.samples / 1e6:.1f} million f64 from each of several ranges",
-                machine=f"{platform.machine()}, on the backend `{given.backend}`",
-            )
-        )
+        write_pages(results, platform.machine())
+        return
+    todo = [
+        (f, s)
+        for name, f in library().items()
+        if has_reference(name) and (name in given.names or not given.names)
+        for s in f.signatures
+        if wide_enough() or s.float_type is ir.f32
+    ]
+    for number in range(1, given.passes + 1):
+        for function, signature in todo:
+            measure(function, signature, results, number)
 
 
 if __name__ == "__main__":
