@@ -12,8 +12,9 @@ from tegula.codegen.loops import convert
 from tegula.codegen.loops.elementwise import RULES as VECTOR_RULES
 from tegula.codegen.loops.elementwise import Rule
 from tegula.codegen.loops.lanes import Lanes, float_bits, mem_type, reg_type
-from tegula.codegen.loops.text import Val, Writer
+from tegula.codegen.loops.text import Val, Writer, wrap
 from tegula.codegen.simt.hooks import GLOBAL, SHARED
+from tegula.codegen.simt.remainder import remainder
 from tegula.ir.core import Op
 from tegula.ir.types import DType, Pointer, ScalarType, elem_of
 
@@ -35,7 +36,8 @@ def constant(w: Writer, value: Any, e: ScalarType) -> Val:
     if isinstance(e, Pointer):
         return w.literal("null", register_type(e))
     if e.is_float:
-        return w.literal(float_bits(float(value), e), reg_type(e), float(value))
+        text, ty = float_bits(float(value), e), reg_type(e)
+        return w.const(wrap(int(text), ty), ty) if ty[0] == "i" else w.literal(text, ty, float(value))
     v = int(value) & ((1 << e.bits) - 1)
     if e.bits > 1 and v >> (e.bits - 1):
         v -= 1 << e.bits
@@ -113,5 +115,6 @@ RULES: dict[str, Rule] = {
     "cast": _cast,
     "bitcast": _bitcast,
     "hint": _hint,
+    "rem": remainder,
 }
 """Rules by op name: `rule(lanes, op, *operands)` gives the result of one register."""
