@@ -189,7 +189,6 @@ def test_transposition(start: int) -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_operands_of_products(start: int, dtype: type) -> None:
     """What is packed, and rows that are read in place."""
-    e = ir.f32 if dtype is np.float32 else ir.f16
 
     def body(b, x, o, s):
         p = b.addptr(x, b.constant(LARGEST + 1, ir.i64))
@@ -197,15 +196,36 @@ def test_operands_of_products(start: int, dtype: type) -> None:
         for shape in ((4, 64), (64, 32)):
             i, j = turned(b, b.index((shape[0],)), line(b, s, 1, shape[1]), shape)
             mask = b.cmp(j, b.full(0, shape, ir.i32), pred="lt")
-            at = b.add(b.mul(i, b.full(64, shape, ir.i32)), j)
             q = b.addptr(b.at(p, b.mul(i, b.full(64, shape, ir.i32))), j)
             tiles.append(b.load(q, mask=mask))
-            del at
         b.put(o, b.dot(tiles[0], tiles[1], b.full(0.0, (4, 32), ir.f32)))
 
-    assert e is not None
     x = np.random.default_rng(0).integers(-3, 4, 64 * 65).astype(dtype)
     check({"x": x, "o": zeros(128), "s": start}, body)
+
+
+@pytest.mark.parametrize("columns", ["backwards", "bytes", "remainder", "forwards"])
+@pytest.mark.parametrize(("m", "k", "n"), [(4, 64, 32), (6, 128, 64), (2, 256, 16)])
+def test_rows_of_products_that_are_no_neighbours(columns: str, m: int, k: int, n: int) -> None:
+    """A's rows are read in place only if they lie in memory as they are multiplied."""
+    shape = (m, k)
+
+    def body(b, x, y, o, s):
+        j = b.index((k,))
+        if columns == "backwards":
+            j = b.sub(b.full(k - 1, (k,), ir.i32), j)
+        elif columns == "bytes":
+            j = b.add(b.cast(j, to=ir.u8), b.splat(b.cast(s, to=ir.u8), shape=(k,)))
+            j = b.cast(j, to=ir.i32)
+        elif columns == "remainder":
+            j = b.rem(b.add(j, b.splat(s, shape=(k,))), b.full(250, (k,), ir.i32))
+        i, j = turned(b, b.index((m,)), j, shape)
+        a = b.load(b.at(x, b.add(b.mul(i, b.full(300, shape, ir.i32)), j)))
+        b.put(o, b.dot(a, b.get(y, (k, n)), b.full(0.0, (m, n), ir.f32)))
+
+    rng = np.random.default_rng(0)
+    x, y = (rng.integers(-3, 4, size).astype(np.float32) for size in (300 * m + 300, k * n))
+    check({"x": x, "y": y, "o": zeros(m * n), "s": 200}, body)
 
 
 @pytest.mark.parametrize("start", [0, LARGEST - 60, LARGEST - 100])

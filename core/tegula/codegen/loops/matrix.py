@@ -20,7 +20,7 @@ from tegula.codegen.loops.dot import (
 )
 from tegula.codegen.loops.evaluate import Along, Index
 from tegula.codegen.loops.exprs import transposed_load
-from tegula.codegen.loops.lanes import Lane, Lin, Uni, mem_type, size_of
+from tegula.codegen.loops.lanes import Lane, Lin, Position, Uni, mem_type, size_of
 from tegula.codegen.loops.nest import Nest
 from tegula.codegen.loops.plan import Item, Slot
 from tegula.codegen.loops.text import Loop, Val
@@ -190,10 +190,17 @@ class MatrixProducts:
         return k.arena.raw(8 * m, DTYPES["i64"], (m,), (1,))
 
     def holds_rows(self, nest: Nest) -> bool:
-        """Whether every element of the rows that a nest packs may be read in memory."""
-        load = _packed_load(nest)
+        """Whether every element of the rows that a nest packs may be read in memory.
+
+        That takes rows of neighbours, forwards, which no index breaks by wrapping around.
+        """
+        load, ev = _packed_load(nest), nest.ev
         mask = load.operand("mask")
-        return mask is None or holds(nest, mask)
+        if nest.loose or not (mask is None or holds(nest, mask)):
+            return False
+        ev.position = Position(None, 0, nest.n, nest.extent)
+        lane = ev.eval(load.operands[0], nest.slot.view(nest, tuple(nest.probe())))
+        return isinstance(lane, Lin) and lane.m == 1
 
     def emit_row_addresses(self, nest: Nest) -> None:
         """Fill the table of a nest with the addresses of the rows in memory."""

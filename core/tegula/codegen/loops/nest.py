@@ -155,7 +155,7 @@ class Nest:
         self.ev.floor = w.scope
         self.rows = [d for d, s in enumerate(self.slot.space) if d != self.vdim and s > 1]
         self.handlers = [HANDLERS[i.kind](self, i) for i in self.k.in_order(self.slot.items)]
-        self.loose = self.wrapping.along(tuple(self._probe())) if self.extent > 1 else {}
+        self.loose = self.wrapping.along(tuple(self.probe())) if self.extent > 1 else {}
         steady = {v: c for v in self.loose if (c := self.wrapping.never_leaves(v)) is not None}
         condition = w.const(1, "i1")
         for c in steady.values():
@@ -165,7 +165,7 @@ class Nest:
         for v, x in self.scalars.items():
             self.k.env[v] = Val(x.text, x.ty, w.scope, x.const)
 
-    def _probe(self) -> list[Lane]:
+    def probe(self) -> list[Lane]:
         """The index of the first row."""
         probe: list[Lane] = [self.ev.zero_index] * len(self.slot.space)
         if self.extent > 1:
@@ -224,10 +224,10 @@ class Nest:
 
     def _straight(self, wraps: dict[Value, Val], facts: set[object], copy: Copy | None) -> None:
         """The version for tiles without edges; a mere transposition is done in blocks."""
-        self.known = facts
+        self.known, self.ev.wraps = facts, wraps or None
         if copy is not None:
             self.k.matrix.emit_copy(self, copy)
-        elif self.slot.table is not None and not self.loose and self.k.matrix.holds_rows(self):
+        elif self.slot.table is not None and self.k.matrix.holds_rows(self):
             self.k.matrix.emit_row_addresses(self)
         else:
             self._version(wraps or None, facts)
@@ -242,7 +242,7 @@ class Nest:
         """Masks that hold for the whole tile under a condition; None where rows are looked at."""
         if not self.rows or self.n == 1 or not self.masked():
             return None
-        found = everywhere(self, collect_terms(self, tuple(self._probe())))
+        found = everywhere(self, collect_terms(self, tuple(self.probe())))
         return found if found[0] else None
 
     def _loops(self, level: int, index: list[Lane]) -> None:
@@ -541,7 +541,7 @@ class Nest:
     def _remainders(self) -> list[tuple[Value, Index]]:
         """Remainders of an index that runs along the vector dimension."""
         out = []
-        for v, index in self.walk(tuple(self._probe())):
+        for v, index in self.walk(tuple(self.probe())):
             op = v.owner
             moving = [d for d, i in enumerate(index) if isinstance(i, Along)]
             if op is None or op.name != "rem" or len(moving) != 1:
