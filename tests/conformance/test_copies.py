@@ -89,3 +89,11 @@ def test_the_fuzzer_finds(fault: str, copied: Callable[[str], str]) -> None:
 
     assert summary.findings, f"{PROGRAMS} programs show nothing of {fault}"
     print(fault, summary.programs, summary.findings[0].outcome)
+
+
+@pytest.mark.parametrize("fault", sorted(FAULTS))
+def test_a_fault_is_one_change_of_the_text(fault: str, tmp_path: Path) -> None:
+    """The texts that are replaced are still there, once, and what comes of it is Python."""
+    make_copy(tmp_path, name_of(fault), FAULTS[fault].changes)
+    for file, _, _ in FAULTS[fault].changes:
+        compile((tmp_path / name_of(fault) / file).read_text(), file, "exec")
