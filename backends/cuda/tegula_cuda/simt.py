@@ -37,6 +37,7 @@ class CudaSimt(Simt):
 
     native_math = native.NATIVE
     slow_division = True
+    tile_rules = native.TILES
     scopes: ClassVar[dict[str, str]] = {"cta": "block", "gpu": "device", "sys": ""}
 
     def __init__(self, target: Target, options: CudaOptions) -> None:
@@ -235,8 +236,10 @@ def pipeline(target: Target, options: Options) -> Pipeline:
     """The passes that follow the shared ones."""
     from tegula.codegen.math import ExpandMath
     from tegula.passes import Pipeline
+    from tegula.passes.contract import Contract
 
-    return Pipeline([ExpandMath(CudaSimt.native_math)])
+    fused = [Contract()] if options.enable_fp_fusion else []
+    return Pipeline([*fused, ExpandMath(CudaSimt.native_math)])
 
 
 def capabilities(target: Target) -> Capabilities:
@@ -274,7 +277,7 @@ def capabilities(target: Target) -> Capabilities:
             "warps": int(target["max_threads"]) // WARP_SIZE,
         },
         numerics={
-            "fma": "never contracted",
+            "fma": "contracted, unless enable_fp_fusion=False",
             "denormals": "kept",
             "reduction_order": "free",
         },

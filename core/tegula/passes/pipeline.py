@@ -23,6 +23,7 @@ PASSES: dict[str, str] = {
     "dce": "tegula.passes.dce:DeadCodeElimination",
     "licm": "tegula.passes.licm:LoopInvariantCodeMotion",
     "unroll": "tegula.passes.unroll:Unroll",
+    "contract": "tegula.passes.contract:Contract",
     "expand-math": "tegula.codegen.math:ExpandMath",
     "expand-collect": "tegula.codegen.collecting:ExpandCollect",
     "expand-float8": "tegula.codegen.float8:ExpandFloat8",

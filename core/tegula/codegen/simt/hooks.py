@@ -15,8 +15,10 @@ from tegula.codegen.loops.text import Val, Writer
 from tegula.ir.types import DType
 
 if TYPE_CHECKING:
+    from tegula.codegen.simt.kernel import Emitter
     from tegula.codegen.simt.matrix import MatrixUnit
     from tegula.codegen.simt.products import SharedUnit
+    from tegula.ir.core import Op
 
 GLOBAL = "ptr addrspace(1)"
 SHARED = "ptr addrspace(3)"
@@ -57,6 +59,8 @@ class Simt:
     """Math ops that `rules` or the base table emit directly, so that they need no expansion."""
     rules: Mapping[str, Callable[..., Val]] = MappingProxyType({})
     """Elementwise rules that replace those of the shared table; see `elementwise.RULES`."""
+    tile_rules: Mapping[str, Callable[[Emitter, Op], bool]] = MappingProxyType({})
+    """Rules for elementwise ops of whole tiles; where one gives False the others serve."""
     scopes: ClassVar[dict[str, str]] = {"cta": "workgroup", "gpu": "device", "sys": ""}
     """LLVM's names for the scopes of atomics; empty: all threads of the system."""
 

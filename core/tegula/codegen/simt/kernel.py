@@ -101,6 +101,9 @@ class Emitter:
         return []
 
     def op(self, op: Op) -> None:
+        special = self.simt.tile_rules.get(op.name)
+        if special is not None and special(self, op):
+            return
         found = LOWERINGS.get(op.name)
         if found is not None:
             found.emit(self, op)
