@@ -90,12 +90,11 @@ class XpuCompiler(Compiler):
         return options
 
     def pipeline(self, target: Target, options: Options) -> Pipeline:
-        from tegula.codegen.collecting import ExpandCollect
         from tegula.codegen.math import ExpandMath
         from tegula.passes import Pipeline
         from tegula_xpu.simt import XpuSimt
 
-        return Pipeline([ExpandCollect("gather"), ExpandMath(XpuSimt(target).native_math)])
+        return Pipeline([ExpandMath(XpuSimt(target).native_math)])
 
     def emit(self, module: Module, target: Target, options: Options) -> Artifact:
         from tegula.codegen.loops.evaluate import Unsupported
