@@ -218,14 +218,22 @@ def bessel_i_above(dtype: str, order: int, degree: int) -> Fit:
 
 
 # Bessel functions of the first and second kind are computed in f64 only. Below 8, polynomials in
-# u = x²/32 - 1; above, the amplitudes of cosine and sine of x - (order + 1/2) π/2, in 64/x².
+# u = x²/8 - 1 up to 4, then in u = (x² - 40) / 24; above, the amplitudes of cosine and sine of
+# x - (order + 1/2) π/2, in 64/x².
 
 
-def _of_u(f: Series, degree: int) -> dict[str, Fit]:
+def _of_square(f: Series, middle: int, reach: int, degree: int) -> dict[str, Fit]:
     def target(u: Number) -> Number:
-        return f(mp.sqrt(32 * (u + 1)))
+        return f(mp.sqrt(middle + reach * u))
 
     return {"f64": Fit(target, lambda u: mp.mpf(1), -1 + TINY, mp.mpf(1) * SLACK, degree, 53, {})}
+
+
+def _pieces(name: str, f: Series) -> dict[str, Callable[[], dict[str, Fit]]]:
+    return {
+        f"{name}_NEAR": lambda: _of_square(f, 8, 8, 12),
+        f"{name}_FAR": lambda: _of_square(f, 40, 24, 15),
+    }
 
 
 def _y0_rest(x: Number) -> Number:
@@ -285,10 +293,10 @@ POLYNOMIALS: dict[str, Callable[[], dict[str, Fit]]] = {
     "I1_BELOW": lambda: both(bessel_i_below, 9, 17, before=(1,)),
     "I0_ABOVE": lambda: both(bessel_i_above, 9, 27, before=(0,)),
     "I1_ABOVE": lambda: both(bessel_i_above, 9, 27, before=(1,)),
-    "J0_BELOW": lambda: _of_u(lambda x: mp.besselj(0, x), 17),
-    "J1_BELOW": lambda: _of_u(lambda x: mp.besselj(1, x) / x, 17),
-    "Y0_BELOW": lambda: _of_u(_y0_rest, 18),
-    "Y1_BELOW": lambda: _of_u(_y1_rest, 18),
+    **_pieces("J0", lambda x: mp.besselj(0, x)),
+    **_pieces("J1", lambda x: mp.besselj(1, x) / x),
+    **_pieces("Y0", _y0_rest),
+    **_pieces("Y1", _y1_rest),
     "P0": lambda: _amplitude(0, False, 11),
     "Q0": lambda: _amplitude(0, True, 11),
     "P1": lambda: _amplitude(1, False, 11),

@@ -12,7 +12,7 @@ from tegula.codegen.math.measure import operation_counts
 from tegula.codegen.math.references import has_reference, is_exhaustive
 
 DOCS = Path(__file__).parents[2] / "docs"
-PASSES = 64
+PASSES = 256
 
 MATH = """# Math functions
 
@@ -71,10 +71,10 @@ C have them.
 
 Errors are in units in the last place of the exact result; 0.5 is correctly rounded. The bound is
 what the tests assert. Measured is the largest error found, and how many arguments were tried for
-it: functions of one f32 were tried on all 2³² of them ("all") or on every so many, the others on
-samples (random bits, the ends of all binades, and the ranges where a function does its work). The
-exact values come from numpy and scipy in f64 for f32, and from numpy's long double or mpmath for
-f64. Where a bound names a size, results below that size are measured in its unit: close to their
+it: functions of one f32 were tried on all 2³² of them ("all") or on that part of them, evenly
+spread; the others on samples (random bits, the ends of all binades, and the ranges where a function
+does its work). The exact values come from numpy and scipy in f64 for f32, and from numpy's long
+double or mpmath for f64. Where a bound names a size, results below that size are measured in its unit: close to their
 zeros such functions have fewer digits. "f64" marks functions that compute in f64 also for f32
 (`lgamma` only below 0).
 
@@ -111,7 +111,7 @@ Library, tests and this page take it from there. Measured on {machine}, on the b
 def _tried(entry: dict[str, Any], signature: Signature) -> str:
     if is_exhaustive(signature):
         done = entry["passes"]
-        return "all" if done == PASSES else f"every {PASSES // done}th" if done else ""
+        return "all" if done == PASSES else f"{100 * done / PASSES:.2g} %" if done else ""
     count = entry["tried"]
     return f"{count / 1e6:.1f} million" if count >= 1e5 else f"{count}"
 

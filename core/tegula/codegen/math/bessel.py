@@ -9,6 +9,7 @@ even ones, after J. C. P. Miller.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 
@@ -16,7 +17,7 @@ from tegula.ir.core import Block, Value
 from tegula.ir.types import f64, i32, shape_of
 
 from . import library_coefficients as tables
-from .double import Pair, fast_two_sum
+from .double import Pair, fast_two_sum, two_product
 from .emitter import Emitter
 from .exponents import EXP_RANGE, exp_parts, limit
 from .number import Number, copysign, fma, in_type, maximum, polynomial, scaled, where
@@ -30,8 +31,13 @@ def _modified(x: Number, order: int) -> Number:
     below = (tables.I0_BELOW, tables.I1_BELOW)[order][name]
     above = (tables.I0_ABOVE, tables.I1_ABOVE)[order][name]
     a = limit(abs(x), 0.0, EXP_RANGE[name][1] + 4.0)
-    z = a * a
-    near = polynomial(z, below)
+    small = where(a < 8.0, a, a.like(1.0))
+    z = two_product(small, small)
+    near = polynomial(z.hi, below)
+    # What the square lacks counts several times; the slope by a bound on I(v + 1) / I(v) that D. E.
+    # Amos gave (1974).
+    slope = 0.5 / ((z.hi + (order + 1.5) ** 2).sqrt() + (order + 0.5))
+    near = fma(near, slope * z.lo, near)
     if order:
         near = near * a
     far_a = where(a < 8.0, a.like(8.0), a)
@@ -57,6 +63,10 @@ def i1(x: Number) -> Number:
 
 # --- first and second kind, order 0 and 1
 
+Table = dict[str, tuple[float, ...]]
+_J = ((tables.J0_NEAR, tables.J0_FAR), (tables.J1_NEAR, tables.J1_FAR))
+_Y = ((tables.Y0_NEAR, tables.Y0_FAR), (tables.Y1_NEAR, tables.Y1_FAR))
+
 
 class _Waves:
     """J and Y of one order for a > 0, in f64."""
@@ -64,7 +74,9 @@ class _Waves:
     def __init__(self, a: Number) -> None:
         self.a = a
         self.below = a < 8.0
-        self.u = fma(a * a, 1.0 / 32.0, -1.0)
+        self.near = a < 4.0
+        square = a * a
+        self.u = where(self.near, fma(square, 0.125, -1.0), (square - 40.0) * (1.0 / 24.0))
         far = where(self.below, a.like(8.0), a)
         self.inverse = 1.0 / far
         self.w = self.inverse * self.inverse * 64.0
@@ -73,23 +85,33 @@ class _Waves:
         # √2 times cosine and sine of x - π/4; of x - 3π/4: the latter and minus the former.
         self.cosine, self.sine = cosine + sine, sine - cosine
 
+    def piecewise(self, near: Table, far: Table) -> Number:
+        """The polynomial of the piece that holds the argument."""
+        u = self.u
+        both = itertools.zip_longest(near["f64"], far["f64"], fillvalue=0.0)
+        chosen = [where(self.near, u.like(c), d) for c, d in both]
+        result = chosen[-1]
+        for c in reversed(chosen[:-1]):
+            result = fma(result, u, c)
+        return result
+
     def amplitudes(self, order: int) -> tuple[Number, Number]:
         p = polynomial(self.w, (tables.P0, tables.P1)[order]["f64"])
         q = polynomial(self.w, (tables.Q0, tables.Q1)[order]["f64"]) * self.inverse
         return p * self.size, q * self.size
 
     def j(self, order: int) -> Number:
-        near = polynomial(self.u, (tables.J0_BELOW, tables.J1_BELOW)[order]["f64"])
+        near = self.piecewise(*_J[order])
         p, q = self.amplitudes(order)
         if order:
             return where(self.below, near * self.a, fma(p, self.sine, q * self.cosine))
         return where(self.below, near, fma(p, self.cosine, -(q * self.sine)))
 
     def y(self, order: int) -> Number:
-        rest = polynomial(self.u, (tables.Y0_BELOW, tables.Y1_BELOW)[order]["f64"])
+        rest = self.piecewise(*_Y[order])
         a = where(self.below, self.a, self.a.like(1.0))
         logarithm = a.emit("log") * (2.0 / math.pi)
-        j = polynomial(self.u, (tables.J0_BELOW, tables.J1_BELOW)[order]["f64"])
+        j = self.piecewise(*_J[order])
         p, q = self.amplitudes(order)
         if order:
             near = fma(fma(logarithm, j, rest), a, (-2.0 / math.pi) / a)
@@ -111,10 +133,8 @@ def _first_kind(x: Number, order: int) -> Number:
     a = abs(x)
     value = _Waves(where(a < math.inf, a, a.like(1.0))).j(order)
     value = where(a < math.inf, value, where(a == math.inf, a.like(0.0), a))
-    if order:
-        value = where(a < 1e-9, a * 0.5, value)
-        value = where(x.negative(), -value, value)
-    return value
+    value = where(a < 1e-9, a * 0.5 if order else a.like(1.0), value)
+    return where(x.negative(), -value, value) if order else value
 
 
 def _second_kind(x: Number, order: int) -> Number:

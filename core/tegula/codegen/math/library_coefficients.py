@@ -276,48 +276,87 @@ I1_ABOVE: dict[str, tuple[float, ...]] = {
     """),
 }
 
-J0_BELOW: dict[str, tuple[float, ...]] = {
-    # error 2**-57.9, sum of sizes 4.16
+J0_NEAR: dict[str, tuple[float, ...]] = {
+    # error 2**-56.5, sum of sizes 1.39
     "f64": _table("""
-        0x1.776fc5f84e28p-5 0x1.dc5071f1209f4p-1 -0x1.4c042a76a3d98p-1 -0x1.9dbdd0f268ef3p-1
-        0x1.09d33c82734b2p+0 -0x1.03d2da095b3cbp-1 0x1.2afc33916dec6p-3 -0x1.d27f3cd0d03b4p-6
-        0x1.09f3448ad174bp-8 -0x1.d11773a8ae127p-12 0x1.42bc90653b953p-15 -0x1.6cc5300a00a2bp-19
-        0x1.56a76604aae87p-23 -0x1.0fee89b782982p-27 0x1.721e3fcd3e952p-32
-        -0x1.ca17a92e7a9e7p-37 0x1.730fb3cfab666p-42 0x1.2bbd0f205a2b8p-43
+        -0x1.9287ceca38d6bp-3 -0x1.21c581744c39cp-1 0x1.eb0968d968a5dp-2 -0x1.0c5a89dc25e5fp-3
+        0x1.2cb0ce3a76779p-6 -0x1.9de9d184090ffp-10 0x1.830ec38582acdp-14 -0x1.066b29f16144p-18
+        0x1.0e184d3442b4ep-23 -0x1.b4b3cf12ddc1bp-29 0x1.1cf4310aca297p-34
+        -0x1.3340b4f7240bap-40 0x1.15f5a450b95e7p-52
     """),
 }
 
-J1_BELOW: dict[str, tuple[float, ...]] = {
-    # error 2**-58.1, sum of sizes 0.778
+J0_FAR: dict[str, tuple[float, ...]] = {
+    # error 2**-56.5, sum of sizes 1.42
     "f64": _table("""
-        -0x1.dc5071f1209f4p-5 0x1.4c042a76a3d9ap-4 0x1.364e5cb5ceb35p-3 -0x1.09d33c82734c8p-2
-        0x1.44c7908bb20eep-3 -0x1.c07a4d5a24579p-5 0x1.982f5536b4141p-7 -0x1.09f3448b01323p-9
-        0x1.059d311033a38p-12 -0x1.936bb43bf2908p-16 0x1.f58f1eb23fd33p-20
-        -0x1.00fdbdf24ccb3p-23 0x1.b9e8304080fefp-28 -0x1.438f7c625977ep-32
-        0x1.a72849dc7eb19p-37 -0x1.d1d1e12ed629bp-42 -0x1.9e88be4b9e863p-44
-        0x1.a7f01e589e072p-49
+        0x1.d4ac1166bde6p-3 0x1.87f213bfa91ecp-2 -0x1.0db1bdfe2ed2p-1 -0x1.36973dad99cdap-6
+        0x1.551a990f9581ep-3 -0x1.397bb029b5983p-4 0x1.2b81aeaae1d4bp-6 -0x1.746a850ab069ep-9
+        0x1.4be458cfd7046p-12 -0x1.c0ae918573e44p-16 0x1.de09b4333dc27p-20
+        -0x1.9cd3d4d25e97bp-24 0x1.274a3dbec499bp-28 -0x1.6426af9cd1a02p-33
+        0x1.759909d309174p-38 -0x1.385b6da24feb8p-43
     """),
 }
 
-Y0_BELOW: dict[str, tuple[float, ...]] = {
-    # error 2**-57.2, sum of sizes 5.02
+J1_NEAR: dict[str, tuple[float, ...]] = {
+    # error 2**-57.0, sum of sizes 0.5
     "f64": _table("""
-        -0x1.876cb72f1c7ebp-2 -0x1.a828bfbfdc936p-1 0x1.a5a81d661f78cp+0 0x1.272bb3b608aecp-3
-        -0x1.13da2b14a48cap+0 0x1.5827981135b65p-1 -0x1.c06cc647f4e39p-3 0x1.7bd6bf2ce0fa2p-5
-        -0x1.cc7060134f283p-8 0x1.a6a8c6d092596p-11 -0x1.31537b998f294p-14 0x1.651b87f482f76p-18
-        -0x1.5996ea33f1b86p-22 0x1.19a05004173b4p-26 -0x1.85a07573cd04ep-31
-        0x1.c5dcc8fc26e29p-36 -0x1.b5764c935e95ap-39 0x1.31098c84656ap-42 0x1.0d100ed65f8b7p-41
+        0x1.21c581744c39cp-3 -0x1.eb0968d968a52p-3 0x1.9287ceca38d8ep-4 -0x1.2cb0ce3a76f2fp-6
+        0x1.02b222f285733p-9 -0x1.224b12a2a5e2cp-13 0x1.cb3b896c0a6cfp-18 -0x1.0e185490b378dp-22
+        0x1.eb49f6d64a08fp-28 -0x1.63f213f0e8ed1p-33 0x1.aa0ba48205b22p-39 -0x1.8d522046fba5p-45
+        -0x1.aec853420582ep-47
     """),
 }
 
-Y1_BELOW: dict[str, tuple[float, ...]] = {
-    # error 2**-57.8, sum of sizes 0.871
+J1_FAR: dict[str, tuple[float, ...]] = {
+    # error 2**-59.1, sum of sizes 0.223
     "f64": _table("""
-        0x1.21d516f81acf6p-4 -0x1.f26fddceafd0ep-3 0x1.7edab31507db8p-6 0x1.e16d7a1d07b6fp-3
-        -0x1.923952d7c4501p-3 0x1.41bb6917b15efp-4 -0x1.4198f92a25ddcp-6 0x1.c097bb98fc9dep-9
-        -0x1.d1604fac5089dp-12 0x1.76c164b95cc5fp-15 -0x1.e3515376f644p-19 0x1.ff34fa56f3faap-23
-        -0x1.c417d5fa925ap-27 0x1.5331e2bef0d32p-31 -0x1.6abf412dfccp-36 0x1.e54c005a94faap-41
-        -0x1.43ddfa88e3efbp-39 0x1.f256ad4eff47cp-49 0x1.1c46ea6cb373ap-41
+        -0x1.054c0d2a70bf3p-5 0x1.6797a7fd93c36p-4 0x1.36973dad99df6p-8 -0x1.c6ce216a1cdbp-5
+        0x1.053c6822c1da4p-5 -0x1.2b81aeaadb4e4p-7 0x1.b27c45e1e9b1cp-10 -0x1.ba85cbc61861fp-13
+        0x1.5082ed0ff5787p-16 -0x1.8e5d6596c0eap-20 0x1.7a6cf6300154bp-24 -0x1.274f9c4157392p-28
+        0x1.81a8fd71b0affp-33 -0x1.abe3a0085cf49p-38 0x1.b88a7aec7a3bap-43
+        -0x1.b8cb4b9b9e179p-48
+    """),
+}
+
+Y0_NEAR: dict[str, tuple[float, ...]] = {
+    # error 2**-54.1, sum of sizes 1.19
+    "f64": _table("""
+        0x1.1de47f3d61dbbp-1 0x1.a1331a69b9ad2p-5 -0x1.9d62c655f0485p-2 0x1.3403132dcde12p-3
+        -0x1.9408055c40ef8p-6 0x1.343e1fcd27c95p-9 -0x1.36d3e48d28c38p-13 0x1.bf172602498c9p-18
+        -0x1.e2dfd5286855fp-23 0x1.968172177e2ccp-28 -0x1.1328cfcce0207p-33
+        0x1.302e71f1a410ep-39 0x1.5605001b01148p-44
+    """),
+}
+
+Y0_FAR: dict[str, tuple[float, ...]] = {
+    # error 2**-55.8, sum of sizes 1.83
+    "f64": _table("""
+        -0x1.f37959a74bb53p-2 -0x1.990f01e9b031dp-6 0x1.9feef9add1bap-1 -0x1.f175c3af23396p-3
+        -0x1.0f8e47e6eb45cp-3 0x1.83a98dfcd09e9p-4 -0x1.b2cda2941b033p-6 0x1.296d9499b9b76p-8
+        -0x1.1b9e804dc42ddp-11 0x1.93fd5f084d0e3p-15 -0x1.c11aae9532d7ap-19
+        0x1.91f50233f0057p-23 -0x1.2884088dcbcf9p-27 0x1.6f5db8aac80afp-32
+        -0x1.8996493d4ea4cp-37 0x1.62c96680402c4p-42
+    """),
+}
+
+Y1_NEAR: dict[str, tuple[float, ...]] = {
+    # error 2**-59.1, sum of sizes 0.361
+    "f64": _table("""
+        0x1.51dd34f6a80cp-4 0x1.369daf19b82a4p-3 -0x1.9cc7b4993edebp-4 0x1.79eb3dc1c8daap-6
+        -0x1.6fd45fc637b14p-9 0x1.c22abaa97eefap-13 -0x1.7c6b170a426p-17 0x1.d7d9ec58c61ffp-22
+        -0x1.c0736c3e6b853p-27 0x1.514caf1d6235p-32 -0x1.9c0e37af8e9c2p-38 0x1.a6da956948a39p-44
+        -0x1.54e219f840533p-54
+    """),
+}
+
+Y1_FAR: dict[str, tuple[float, ...]] = {
+    # error 2**-61.3, sum of sizes 0.327
+    "f64": _table("""
+        0x1.d659565e15fep-7 -0x1.30d8b338cb07ap-3 0x1.3c2335ae06d8cp-4 0x1.1ba82db360bb9p-5
+        -0x1.29b781d722bc1p-5 0x1.9de9b490c7d6dp-7 -0x1.4eff357d7a8b2p-9 0x1.6ff6e5e1aa171p-12
+        -0x1.2851209c64a4bp-15 0x1.6f4c305b8a836p-19 -0x1.6a8cde0f8b517p-23
+        0x1.245b4d048b883p-27 -0x1.8900b732f9671p-32 0x1.bf67bfeed0ce9p-37
+        -0x1.b384810b51c17p-42 0x1.8d6a3795137a3p-47
     """),
 }
 

@@ -238,7 +238,7 @@ def _by_mpmath(name: str) -> Reference:
     rough = _SCIPY[name]
 
     def one(guess: float, *x: Any) -> Any:
-        early = guess == math.inf and name[:-1] == "cyl_bessel_i" and math.isfinite(x[0])
+        early = abs(guess) == math.inf and name[:-1] == "cyl_bessel_i" and math.isfinite(x[0])
         if (not math.isfinite(guess) or guess == 0) and not (early and abs(x[0]) < 720):
             return np.longdouble(guess)
         with mp.workdps(40):

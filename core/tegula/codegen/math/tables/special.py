@@ -7,9 +7,11 @@ from ..library import Bound, LibraryFunction, of_floats, signatures
 
 _ONE = of_floats(1)
 _ORDER = signatures("i32 f32 -> f32", "i32 f64 -> f64")
-_WAVE = Bound(1.0)
+_WAVE = Bound(0.6)
 """Of f32 computed in f64: rounded once."""
-_NEAR_ZEROS = Bound(12.0, 0.25)
+_FIRST = Bound(4.0, 0.25)
+_SECOND = Bound(5.0, 0.25)
+_SEVERAL_STEPS = Bound(12.0, 0.25)
 _MANY_STEPS = Bound(100.0, 0.25)
 
 TABLE = (
@@ -26,18 +28,18 @@ TABLE = (
                     f64_inside=True),
     LibraryFunction("tgamma", "Γ(x).", _ONE, gamma.tgamma, Bound(1.0), Bound(1.0)),
     LibraryFunction("cyl_bessel_i0", "Modified Bessel function I0.", _ONE, bessel.i0,
-                    Bound(4.0), Bound(4.0)),
+                    Bound(4.0), Bound(3.0)),
     LibraryFunction("cyl_bessel_i1", "Modified Bessel function I1.", _ONE, bessel.i1,
-                    Bound(4.0), Bound(4.0)),
-    LibraryFunction("j0", "Bessel function J0.", _ONE, bessel.j0, _WAVE, _NEAR_ZEROS,
+                    Bound(4.0), Bound(3.0)),
+    LibraryFunction("j0", "Bessel function J0.", _ONE, bessel.j0, _WAVE, _FIRST,
                     f64_inside=True),
-    LibraryFunction("j1", "Bessel function J1.", _ONE, bessel.j1, _WAVE, _NEAR_ZEROS,
+    LibraryFunction("j1", "Bessel function J1.", _ONE, bessel.j1, _WAVE, _FIRST,
                     f64_inside=True),
-    LibraryFunction("y0", "Bessel function Y0.", _ONE, bessel.y0, _WAVE, _NEAR_ZEROS,
+    LibraryFunction("y0", "Bessel function Y0.", _ONE, bessel.y0, _WAVE, _SECOND,
                     f64_inside=True),
-    LibraryFunction("y1", "Bessel function Y1.", _ONE, bessel.y1, _WAVE, _NEAR_ZEROS,
+    LibraryFunction("y1", "Bessel function Y1.", _ONE, bessel.y1, _WAVE, _SECOND,
                     f64_inside=True),
-    LibraryFunction("jn", "Bessel function J of order n.", _ORDER, bessel.jn, _WAVE, _NEAR_ZEROS,
+    LibraryFunction("jn", "Bessel function J of order n.", _ORDER, bessel.jn, _WAVE, _SEVERAL_STEPS,
                     "orders up to 40, |x| up to 100", f64_inside=True),
     LibraryFunction("yn", "Bessel function Y of order n.", _ORDER, bessel.yn, _WAVE, _MANY_STEPS,
                     "orders up to 40, |x| up to 100", f64_inside=True),
