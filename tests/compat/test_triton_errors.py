@@ -73,9 +73,33 @@ def unequal_groups():
     )
 
 
+@triton.jit
+def far_axis():
+    tl.expand_dims(tl.zeros((4,), tl.float32), 5)
+
+
+@triton.jit
+def same_axis():
+    tl.expand_dims(tl.zeros((4,), tl.float32), (0, -3))
+
+
+@triton.jit
+def fourth_axis():
+    tl.program_id(3)
+
+
+@triton.jit
+def half():
+    tl.exp(tl.zeros((4,), tl.float16))
+
+
 @pytest.mark.parametrize(
     "kernel, words",
     [
+        (far_axis, "invalid axis 5"),
+        (same_axis, "duplicate axes, normalized axes = [0, 0]"),
+        (fourth_axis, "program_id axis must be 0, 1, or 2 but got 3"),
+        (half, "Expected dtype fp32 or fp64 but got"),
         (drops, "The result of pure is not being used. It has no effect."),
         (drops_of_method, "The result of a.power is not being used."),
         (reads_global, "Cannot access global variable SOME_GLOBAL"),

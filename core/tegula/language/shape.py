@@ -59,7 +59,9 @@ def expand_dims(s: Semantic, input: tensor, axis: Static) -> tensor:
     rank = len(x.ir_shape) + len(axes)
     places = [s.axis(a, rank, "expand_dims") for a in axes]
     if len(set(places)) != len(places):
-        raise LanguageError(f"expand_dims: the axes {list(axes)} name one dimension twice")
+        raise LanguageError(
+            f"expand_dims: the axes {list(axes)} name one dimension twice: {places}"
+        )
     for place in sorted(places):
         x = _expand(s, x, place)
     return x

@@ -21,6 +21,25 @@ WORDS = (
         r"dot_scaled: a scale belongs to (\d+) numbers of lhs and to (\d+) of rhs.*",
         r"Operands must have the same scale factor; (lhs: \1 vs rhs: \2)",
     ),
+    (r"`\w+` returns (.*) on one path and (.*) on another", r"Return type mismatch: \1 and \2"),
+    (
+        r"the two sides of a conditional expression are (.*) and (.*)",
+        r"Ternary expression with dynamic condition has inconsistent types \1 and \2",
+    ),
+    (
+        r"`(\w+)` is (.*) if the `if` in line \d+ is taken and (.*) otherwise",
+        r"Mismatched type for \1 between then block (\2) and else block (\3)",
+    ),
+    (
+        r"expand_dims: the axes .* name one dimension twice: (.*)",
+        r"duplicate axes, normalized axes = \1",
+    ),
+    (r"expand_dims: axis (-?\d+) is outside of.*", r"invalid axis \1"),
+    (
+        r"program_id: axis must be 0, 1 or 2, not (.*)",
+        r"program_id axis must be 0, 1, or 2 but got \1",
+    ),
+    (r"\w+ takes (fp32 or fp64), not (.*)", r"Expected dtype \1 but got \2"),
 )
 """Beginnings of Tegula's messages, and those that programs look for."""
 
