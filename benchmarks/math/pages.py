@@ -74,9 +74,9 @@ what the tests assert. Measured is the largest error found, and how many argumen
 it: functions of one f32 were tried on all 2³² of them ("all") or on that part of them, evenly
 spread; the others on samples (random bits, the ends of all binades, and the ranges where a function
 does its work). The exact values come from numpy and scipy in f64 for f32, and from numpy's long
-double or mpmath for f64. Where a bound names a size, results below that size are measured in its unit: close to their
-zeros such functions have fewer digits. "f64" marks functions that compute in f64 also for f32
-(`lgamma` only below 0).
+double or mpmath for f64. Where a bound names a size, results below that size are measured in its
+unit: close to their zeros such functions have fewer digits. "f64" marks functions that compute in
+f64 also for f32 (`lgamma` only below 0).
 
 | function | | type | bound | measured | at | tried |
 |---|---|---|---|---|---|---|
