@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 from tegula.codegen.loops.text import Val
 from tegula.codegen.simt.layout import Layout, axis_fields, log2
 from tegula.codegen.simt.registry import lowers, shared_size
+from tegula.codegen.simt.swizzle import way_of
+from tegula.codegen.simt.transfer import Waiting
 from tegula.ir.core import Op
 from tegula.ir.types import DType, elem_of
 
@@ -128,12 +130,13 @@ def _shared_load(k: Emitter, op: Op) -> None:
     buffer = op.attrs["buffer"]
     (v,) = op.results
     layout = k.layout(v)
-    n = vector_of(buffer, layout)
-    base = place(k, buffer, k.scalar(op.operands[0]))
-    out: list[Val] = []
-    for at in addresses(k, buffer, layout, base, n):
-        out += k.get(pointer(k, at), n, elem_of(v.type))
-    k.set(v, out)
+    way = way_of(buffer, layout, shared_size(buffer.elem), k.simt.matrix_loads)
+    base = pointer(k, place(k, buffer, k.scalar(op.operands[0])))
+    tile = Waiting(k, base, buffer, way, layout, elem_of(v.type))
+    if op in k.plan.later:
+        k.waiting[v] = tile
+    else:
+        k.set(v, [tile[r] for r in range(len(tile))])
 
 
 @lowers("async_copy")

@@ -13,7 +13,7 @@ from tegula.codegen.loops.text import Val
 from tegula.codegen.simt.layout import Layout, register_map
 from tegula.codegen.simt.registry import Context, lowers, shared_size
 from tegula.codegen.simt.swizzle import Exchange, exchange
-from tegula.codegen.simt.transfer import get_tile, put_tile
+from tegula.codegen.simt.transfer import Waiting, get_tile, put_tile
 from tegula.ir.core import Op
 from tegula.ir.types import ScalarType, elem_of
 
@@ -52,6 +52,9 @@ def _convert(k: Emitter, op: Op) -> None:
     way = way_through(source, target, e, k.ctx)
     base = k.shared(k.scratch(op))
     put_tile(k, base, way.memory, way.write, source, regs, e)
+    if op in k.plan.later:
+        k.waiting[v] = Waiting(k, base, way.memory, way.read, target, e)
+        return
     k.barrier()
     k.set(v, get_tile(k, base, way.memory, way.read, target, e))
 

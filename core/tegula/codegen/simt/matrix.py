@@ -199,7 +199,7 @@ def _factor(fragment: Layout, shape: tuple[int, ...], deep: Sequence[int], tiles
             warp: object) -> Layout:
     register = [x for b in fragment.register if (x := placed(fragment, shape, b))]
     lane = [placed(fragment, shape, b) for b in fragment.lane]
-    return Layout(shape, (*register, *deep, *tiles), tuple(lane), tuple(warp))  # type: ignore[arg-type]
+    return Layout(shape, (*register, *tiles, *deep), tuple(lane), tuple(warp))  # type: ignore[arg-type]
 
 
 def product_of(op: Op, simt: Simt) -> Product | None:

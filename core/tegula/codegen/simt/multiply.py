@@ -23,8 +23,8 @@ def multiply(k: Emitter, op: Op, product: Product, tiling: Tiling) -> list[Val]:
     unit, e = product.unit, elem_of(acc.type)
     assert isinstance(e, DType)
     sums = Sums(unit, tiling, [cast(k.l, x, e, unit.acc) for x in k.regs(acc)])
-    left = Factor(k, product, a, unit.a, tiling.a, tiling.depth_bits, 0)
-    right = Factor(k, product, b, unit.b, tiling.b, tiling.depth_bits, 1)
+    left = Factor(k, product, a, unit.a, tiling.a, len(tiling.a_bits), 0)
+    right = Factor(k, product, b, unit.b, tiling.b, len(tiling.b_bits), 1)
     for deep in range(1 << tiling.depth_bits):
         for i, j in product.terms:
             for tile in range(1 << len(tiling.tiles)):
@@ -74,16 +74,16 @@ class Factor:
     """A factor's registers as the words that instructions take."""
 
     def __init__(self, k: Emitter, product: Product, v: Value, fragment: Layout, layout: Layout,
-                 depth_bits: int, side: int) -> None:
+                 tile_bits: int, side: int) -> None:
         self.k = k
         self.product = product
         e, to = elem_of(v.type), product.unit.factors[side]
         assert isinstance(e, DType)
         self.source, self.dtype = e, to
-        self.regs = k.regs(v)
+        self.v = v
         self.kept = _kept(fragment, layout.shape)
         self.bits = sum(x is not None for x in self.kept)
-        self.depth_bits = depth_bits
+        self.tile_bits = tile_bits
         self.fragment = fragment
         self.missing = [
             self._deep(fragment, b, side) and not placed(fragment, layout.shape, b)
@@ -106,7 +106,7 @@ class Factor:
         """The words of one instruction."""
         key = (deep, tile)
         if key not in self._words:
-            number = deep << self.bits | tile << self.bits + self.depth_bits
+            number = tile << self.bits | deep << self.bits + self.tile_bits
             columns = [self._element(number, r) for r in range(self.fragment.registers)]
             self._words[key] = [
                 words_of(self.k, [c[i] for c in columns]) for i in range(self.product.parts)
@@ -127,7 +127,8 @@ class Factor:
     def _parts_of(self, number: int) -> list[Val]:
         found = self._parts.get(number)
         if found is None:
-            x = cast(self.k.l, self.regs[number], self.source, self._first())
+            (x,) = self.k.some(self.v, [number])
+            x = cast(self.k.l, x, self.source, self._first())
             found = parts_of(self.k, x, self.product, self.dtype)
             if self.idle:
                 w = self.k.w

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tegula.analysis.alias import pointer_roots
+from tegula.analysis.uses import users
 from tegula.codegen.simt.buffers import ALIGNMENT, Buffer
 from tegula.codegen.simt.registry import LOWERINGS, Context
 from tegula.ir.core import Block, Function, Op, Value
@@ -25,7 +26,13 @@ class Plan:
     scratch: dict[Op, int] = field(default_factory=dict)
     sizes: dict[Op, int] = field(default_factory=dict)
     barriers: set[Op] = field(default_factory=set)
+    later: dict[Op, Op] = field(default_factory=dict)
+    """Ops that leave their result in shared memory for its only user, which reads what it needs
+    when it needs it: no barrier of their own, and what they read is read by the user."""
     shared_bytes: int = 0
+    alias_pairs: list[tuple[int, int, bool]] = field(default_factory=list)
+    """Parameters that have to be disjoint: one that is written and one that is accessed by other
+    threads with no barrier in between."""
 
 
 class Access(NamedTuple):
@@ -49,13 +56,19 @@ class Access(NamedTuple):
             return self.low < other.high and other.low < self.high
         return self.root is None or other.root is None or self.root is other.root
 
+    def disjoint(self, other: Access) -> bool:
+        """Whether there is no conflict only because two parameters point to different memory."""
+        apart = not (self.shared or other.shared) and (self.writes or other.writes)
+        return apart and not self.conflicts(other)
+
 
 Pending = frozenset[Access]
 
 
-def plan_memory(function: Function, ctx: Context) -> Plan:
+def plan_memory(function: Function, ctx: Context, assume_disjoint: bool = True) -> Plan:
     """Places and barriers for a kernel whose layouts are chosen."""
     plan = Plan()
+    plan.later = _read_later(function)
     taken = _Lifetimes(function)
     taken.allocate(plan)
     for op in function.body.walk():
@@ -65,7 +78,7 @@ def plan_memory(function: Function, ctx: Context) -> Plan:
             plan.scratch[op] = taken.free_place(plan, op, size)
             plan.sizes[op] = size
             plan.shared_bytes = max(plan.shared_bytes, plan.scratch[op] + size)
-    Barriers(function, plan).run()
+    Barriers(function, plan, assume_disjoint).run()
     return plan
 
 
@@ -75,6 +88,35 @@ def buffers_of(op: Op) -> list[tuple[Buffer, bool]]:
         return [(op.attrs[key][0], False) for key in ("a_buffer", "b_buffer") if op.attrs[key]]
     found = op.attrs.get("buffer")
     return [(found, op.name == "async_copy")] if isinstance(found, Buffer) else []
+
+
+def _read_later(function: Function) -> dict[Op, Op]:
+    """Tiles on their way to a matrix unit, and the products that take them: the product reads them
+    piece by piece, so that they need few registers."""
+    uses = users(function)
+    place = {op: (block, i) for block in _blocks(function.body) for i, op in enumerate(block.ops)}
+    out = {}
+    for op, (block, i) in place.items():
+        if op.name not in ("convert_layout", "shared_load"):
+            continue
+        found = uses.get(op.results[0], [])
+        if len(found) != 1 or found[0].name != "dot" or found[0].operands[2] is op.results[0]:
+            continue
+        home, j = place[found[0]]
+        if home is block and not any(o.name in _SETTLING for o in block.ops[i:j]):
+            out[op] = found[0]
+    return out
+
+
+_SETTLING = frozenset({"barrier", "async_wait"})
+"""After these what was read of a buffer may be written anew."""
+
+
+def _blocks(block: Block) -> Iterable[Block]:
+    yield block
+    for op in block.ops:
+        for region in op.regions:
+            yield from _blocks(region)
 
 
 class _Lifetimes:
@@ -114,6 +156,8 @@ class _Lifetimes:
         now = self.at[op]
         alive = [(plan.buffers[b], b.nbytes * b.copies) for b, (low, high) in self.span.items()
                  if low <= now <= high]
+        alive += [(plan.scratch[o], plan.sizes[o]) for o, user in plan.later.items()
+                  if o in plan.sizes and self.at[o] <= now <= self.at[user]]
         return _lowest(alive, size)
 
 
@@ -133,13 +177,28 @@ class Barriers:
     The op's own barrier, between writing its scratch and reading it, also ends what was pending.
     """
 
-    def __init__(self, function: Function, plan: Plan) -> None:
+    def __init__(self, function: Function, plan: Plan, assume_disjoint: bool) -> None:
         self.function = function
         self.plan = plan
+        self.assume_disjoint = assume_disjoint
+        self.pairs: set[tuple[int, int]] = set()
         self.roots = pointer_roots(function)
+        self.sources: dict[Op, list[Op]] = {}
+        for source, user in plan.later.items():
+            self.sources.setdefault(user, []).append(source)
 
     def run(self) -> None:
         self._block(self.function.body, frozenset())
+        self.plan.alias_pairs = [(i, j, False) for i, j in sorted(self.pairs)]
+
+    def _note(self, before: Iterable[Access], pending: Pending) -> None:
+        """Remember the parameters that were taken to be disjoint."""
+        args = self.function.body.args
+        for a in before:
+            for p in pending:
+                if a.disjoint(p) and a.root in args and p.root in args:
+                    stored, other = (a, p) if a.writes else (p, a)
+                    self.pairs.add((args.index(stored.root), args.index(other.root)))
 
     def _block(self, block: Block, pending: Pending) -> Pending:
         for op in block.ops:
@@ -159,6 +218,7 @@ class Barriers:
         if any(a.conflicts(p) for a in before for p in pending):
             self.plan.barriers.add(op)
             pending = frozenset()
+        self._note(before, pending)
         return frozenset(after) if after is not None else pending | frozenset(before)
 
     def _loop(self, op: Op, pending: Pending) -> Pending:
@@ -176,11 +236,18 @@ class Barriers:
         for buffer, writes in buffers_of(op):
             low = self.plan.buffers[buffer]
             out.append(Access(writes, None, low, low + buffer.nbytes * buffer.copies, True, buffer))
+        for source in self.sources.get(op, ()):
+            if source in self.plan.sizes:
+                low = self.plan.scratch[source]
+                out.append(Access(False, None, low, low + self.plan.sizes[source]))
+            out += [a for a in self._phases(source)[0] if a.buffer is not None]
         size = self.plan.sizes.get(op)
         if size is None:
             return out, None
         place = self.plan.scratch[op]
         out.append(Access(True, None, place, place + size))
+        if op in self.plan.later:
+            return out, None
         after = [Access(False, None, place, place + size)]
         if op.opdef.effects:  # global accesses of such ops may come on either side
             after += self._global(op)
@@ -190,5 +257,6 @@ class Barriers:
         effects = op.opdef.effects
         if not effects & {"read", "write", "atomic"}:
             return
-        root = self.roots.get(op.operands[0]) if op.operands else None
+        known = op.operands and self.assume_disjoint
+        root = self.roots.get(op.operands[0]) if known else None
         yield Access(bool(effects & {"write", "atomic"}), root, shared=False)

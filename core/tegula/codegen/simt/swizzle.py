@@ -14,9 +14,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from tegula.codegen.simt.layout import Layout, Span, log2
+from tegula.codegen.simt.layout import Layout, Span, combine, log2
 
 ROW = 128
 """Bytes of all banks side by side."""
@@ -129,15 +129,13 @@ def completion(vectors: Iterable[int], space: Iterable[int]) -> list[int]:
 
 
 def apart(p: Sequence[int], q: Sequence[int], space: Sequence[int], count: int) -> list[int]:
-    """`count` independent vectors whose span has nothing but 0 in common with those of p and q."""
+    """`count` independent vectors of a space whose span has nothing but 0 in common with those of
+    p and q, two subspaces of it; where there are not so many, others join them."""
     common = intersection(p, q)
-    only_p, only_q = completion(common, p), completion(common, q)
-    rest = completion([*p, *q], space)
-    mixed = [x ^ y for x, y in zip(only_p, only_q)]
-    found = [*mixed, *rest]
-    assert len(found) >= count, (p, q, count)
-    # Prefer what is in neither: it makes for plain addresses.
-    return [*rest, *mixed][:count]
+    mixed = [x ^ y for x, y in zip(completion(common, p), completion(common, q))]
+    # What is in neither comes first: it makes for plain addresses.
+    found = [*completion([*p, *q], space), *mixed]
+    return [*found, *completion(found, space)][:count]
 
 
 # -- one side
@@ -152,17 +150,30 @@ def way_of(memory: Arrangement, layout: Layout, size: int, matrices: bool) -> Wa
 
 
 def _plain(memory: Arrangement, layout: Layout, size: int) -> Way:
-    span = Span(memory.offset(b) for b in layout.register)
+    at = [memory.offset(b) for b in layout.register]
+    threads = [memory.offset(b) for b in layout.threads]
+    span = Span(at)
     picks: list[int] = []
     while size << len(picks) + 1 <= WIDE:
         how = span.solve(size << len(picks))
-        if how is None:
+        if how is None or any(x % (size << len(picks) + 1) for x in threads):
             break
         picks.append(how)
-    vector = len(picks)
-    picks += completion(picks, (1 << i for i in range(len(layout.register))))
-    accesses = 1 << len(layout.register) - vector
-    return Way("plain", vector, tuple(picks), 1, accesses * (1 + max(1, (size << vector) / BANK)))
+    vector, low = len(picks), picks[:]
+    for pick in completion(low, (1 << i for i in range(len(at)))):
+        inside = combine(at, pick) // size & (1 << vector) - 1
+        picks.append(pick ^ combine(low, inside))
+    accesses = 1 << len(at) - vector
+    words = max(1, (size << vector) // BANK)
+    met = _meetings(threads[: len(layout.lane) - log2(words)])
+    return Way("plain", vector, tuple(picks), 1, accesses * (1 + words * met))
+
+
+def _meetings(phase: Sequence[int]) -> int:
+    """How many words of one bank the lanes of a phase want, from what the bits of their numbers
+    add."""
+    words = [x // BANK for x in phase]
+    return 1 << Span(words).rank - Span(x & ROW // BANK - 1 for x in words).rank
 
 
 def _matrix(memory: Arrangement, layout: Layout, size: int) -> Way | None:
@@ -175,7 +186,8 @@ def _matrix(memory: Arrangement, layout: Layout, size: int) -> Way | None:
     others = [*at[word : len(layout.register)], *lanes[2:]]
     if len(layout.register) < word or inside != [size << i for i in range(word + 2)]:
         return None
-    return _rows(layout, word, others, [memory.offset(b) for b in layout.warp], "matrix")
+    warps = [memory.offset(b) for b in layout.warp]
+    return _rows(layout, word, others, lanes[2:], warps, "matrix")
 
 
 def _transposed(memory: Arrangement, layout: Layout, size: int) -> Way | None:
@@ -186,18 +198,19 @@ def _transposed(memory: Arrangement, layout: Layout, size: int) -> Way | None:
     if lanes[2:] != [2, 4, 8]:
         return None
     others = [*at[: len(layout.register)], *lanes[:2]]
-    return _rows(layout, 1, others, [memory.offset(b) for b in layout.warp], "transposed")
+    warps = [memory.offset(b) for b in layout.warp]
+    return _rows(layout, 1, others, [at[0], *lanes[:2]], warps, "transposed")
 
 
-def _rows(layout: Layout, word: int, others: Sequence[int], warps: Sequence[int], kind: str
-          ) -> Way | None:
+def _rows(layout: Layout, word: int, others: Sequence[int], phase: Sequence[int],
+          warps: Sequence[int], kind: str) -> Way | None:
     if any(x % WIDE for x in (*others, *warps)):
         return None
     more = len(layout.register) - word
     count = 1 << min(2, more)
-    matrices = 1 << more
-    picks = tuple(1 << i for i in range(len(layout.register)))
-    return Way(kind, word, picks, count, matrices + matrices // count)
+    # A little cheaper than wide accesses, whose pieces belong to instructions further apart.
+    cost = (1 << more) * _meetings(phase) + (1 << more) // count - 0.5
+    return Way(kind, word, tuple(1 << i for i in range(len(layout.register))), count, cost)
 
 
 # -- both sides
@@ -205,72 +218,78 @@ def _rows(layout: Layout, word: int, others: Sequence[int], warps: Sequence[int]
 
 @lru_cache(maxsize=512)
 def exchange(source: Layout, target: Layout, size: int, loads: bool, stores: bool) -> Exchange:
-    """The cheapest way without bank conflicts from one layout to another. `loads` and `stores`
-    say whether lanes can pass rows to each other when they read and write."""
+    """The cheapest way from one layout to another. `loads` and `stores` say whether lanes can pass
+    rows to each other when they read and write."""
     stores = stores and not source.free & (1 << len(source.lane)) - 1
     found = []
-    for low in _beginnings(source, target, size, loads, stores):
-        memory = arranged(source, target, size, low)
+    for begin in _beginnings(source, target, size, loads, stores):
+        memory = arranged(source, target, size, begin)
         write = way_of(memory, source, size, stores)
         read = way_of(memory, target, size, loads)
         found.append(Exchange(memory, write, read))
-    return min(found, key=lambda x: x.write.cost + x.read.cost)
+    return min(found, key=lambda x: (x.write.cost + x.read.cost, x.read.cost))
+
+
+class Beginning(NamedTuple):
+    """What neighbouring elements are: `low`, from one of both layouts. `phase` are the bits of that
+    one's lanes (or registers) that differ within a phase."""
+
+    low: tuple[int, ...]
+    phase: tuple[int, ...]
+    side: Layout
 
 
 def _beginnings(source: Layout, target: Layout, size: int, loads: bool, stores: bool
-                ) -> list[list[int]]:
+                ) -> list[Beginning]:
     """What 16 bytes may consist of: elements that a thread holds on both sides, or on one, or that
     lanes can pass to each other."""
     limit = log2(WIDE // size)
     common = intersection(source.register, target.register)
     out = []
-    for side in (source, target):
+    for side, passes in ((source, stores), (target, loads)):
         both = [b for b in side.register if b in common]
         both += completion(both, common)
-        out.append([*both, *completion(both, side.register)][:limit])
-    for allowed, side in ((loads, target), (stores, source)):
-        if not allowed or len(side.lane) != 5 or size > BANK:
+        wide = [*both, *completion(both, side.register)][:limit]
+        for n in sorted({0, len(both[:limit]), log2(max(1, BANK // size)), len(wide)}):
+            out.append(Beginning(tuple(wide[:n]), _lanes(side, size << n), side))
+        if not passes or len(side.lane) != 5 or size > BANK:
             continue
-        word = log2(BANK // size)
-        out.append([*side.register[:word], *side.lane[:2]])
+        word, lane = log2(BANK // size), side.lane
+        out.append(Beginning((*side.register[:word], *lane[:2]), lane[2:], side))
         if size == 2:
-            out.append(list(side.lane[2:]))
-    unique = {tuple(x): x for x in out if Span(x).rank == len(x)}
-    return list(unique.values())
+            out.append(Beginning(lane[2:], (*side.register[:1], *lane[:2]), side))
+    return [x for x in out if Span(x.low).rank == len(x.low)]
 
 
-def arranged(source: Layout, target: Layout, size: int, low: Sequence[int]) -> Arranged:
-    """The arrangement that begins with `low`, free of bank conflicts on both sides."""
-    bits = log2(prod(source.shape))
-    space = [1 << i for i in range(bits)]
+def _lanes(side: Layout, nbytes: int) -> tuple[int, ...]:
+    """The lanes' bits that differ within a phase of accesses of so many bytes."""
+    return side.lane[: len(side.lane) - log2(max(1, nbytes // BANK))]
+
+
+def arranged(source: Layout, target: Layout, size: int, begin: Beginning) -> Arranged:
+    """An arrangement of that beginning with as few bank conflicts as may be.
+
+    Everything else that the beginning's layout tells apart lies whole pieces of it further on.
+    """
+    low, phase, side = begin
+    bits = log2(prod(side.shape))
     row = log2(ROW // size)
+    further = completion(low, (*side.threads, *side.register))
+    assert len(low) + len(further) == bits
     if bits <= row:
-        return Arranged(size, (*low, *completion(low, space)))
-    p, q = (_phase(side, size, low) for side in (source, target))
-    rows = apart(p, q, space, bits - row)
-    banks = completion([*low, *rows], [*source.threads, *target.threads, *space])
-    return Arranged(size, (*low, *banks, *rows))
-
-
-def _phase(side: Layout, size: int, low: Sequence[int]) -> list[int]:
-    """A basis of the elements that are accessed at the same time, those beside them in their bank
-    included."""
+        return Arranged(size, (*low, *further))
+    other = source if side is target else target
+    shared = 0
+    span = Span(other.register)
+    while shared < len(low) and low[shared] in span:
+        shared += 1
     word = log2(max(1, BANK // size))
-    limit = log2(WIDE // size)
-    span = Span(side.register)
-    vector = 0
-    while vector < len(low) and low[vector] in span:
-        vector += 1
-    out = list(low[: max(vector, word)])
-    lanes = side.lane
-    if len(low) == limit and vector < limit and len(side.lane) == 5:
-        passing = set(low) - set(side.register[:word])
-        if passing == set(lanes[:2]):
-            return _independent([*low, *lanes[2:]])
-        if passing == set(lanes[2:]) and size == 2:
-            return _independent([*low, *side.register[:1], *lanes[:2]])
-    taken = len(lanes) - log2(max(1, (size << vector) // BANK))
-    return _independent([*out, *lanes[:taken]])
+    theirs = [*low[: max(shared, word)], *_lanes(other, size << shared)]
+    p = intersection(_independent([*low, *phase]), further)
+    q = intersection(_independent(theirs), further)
+    rows = apart(p, q, further, bits - row)
+    banks = completion(rows, further)
+    return Arranged(size, (*low, *banks, *rows))
 
 
 def _independent(vectors: Iterable[int]) -> list[int]:

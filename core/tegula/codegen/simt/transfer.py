@@ -37,15 +37,40 @@ def put_tile(k: Emitter, base: Val, memory: Arrangement, way: Way, layout: Layou
 def get_tile(k: Emitter, base: Val, memory: Arrangement, way: Way, layout: Layout,
              e: ScalarType) -> list[Val]:
     """The registers of a tile from the place that `base` points at."""
-    out: dict[int, Val] = {}
-    for p, numbers in zip(places(k, base, memory, way, layout), accesses(way)):
+    tile = Waiting(k, base, memory, way, layout, e)
+    return [tile[r] for r in range(layout.registers)]
+
+
+class Waiting:
+    """The registers of a tile that are read from shared memory when they are asked for."""
+
+    def __init__(self, k: Emitter, base: Val, memory: Arrangement, way: Way, layout: Layout,
+                 e: ScalarType) -> None:
+        self.k, self.way, self.e = k, way, e
+        self.known: dict[int, Val] = {}
+        self.access = {
+            n: (p, numbers)
+            for p, numbers in zip(places(k, base, memory, way, layout), accesses(way))
+            for n in numbers
+        }
+
+    def __len__(self) -> int:
+        return len(self.access)
+
+    def __getitem__(self, number: int) -> Val:
+        found = self.known.get(number)
+        if found is None:
+            p, numbers = self.access[number]
+            self.known |= zip(numbers, self._read(p, len(numbers)))
+            found = self.known[number]
+        return found
+
+    def _read(self, p: Val, count: int) -> list[Val]:
+        k, way, e = self.k, self.way, self.e
         if way.kind == "plain":
-            values = k.get(p, len(numbers), e)
-        else:
-            words = k.simt.load_matrices(k.w, p, way.count, way.kind == "transposed")
-            values = [from_memory(k.w, x, e) for x in _elements(k, words, memory_type(e))]
-        out |= zip(numbers, values)
-    return [out[r] for r in range(layout.registers)]
+            return k.get(p, count, e)
+        words = k.simt.load_matrices(k.w, p, way.count, way.kind == "transposed")
+        return [from_memory(k.w, x, e) for x in _elements(k, words, memory_type(e))]
 
 
 def accesses(way: Way) -> list[tuple[int, ...]]:
