@@ -12,6 +12,7 @@ from tegula.codegen.loops.convert import binary, float_const, from_f32, intrinsi
 from tegula.codegen.loops.elementwise import elem, in_float
 from tegula.codegen.loops.lanes import Lanes, Position
 from tegula.codegen.loops.text import Val, Writer
+from tegula.codegen.simt.division import extreme
 from tegula.codegen.simt.elementwise import RULES
 from tegula.codegen.simt.kernel import Emitter
 from tegula.ir.core import Op
@@ -88,14 +89,11 @@ def exponentials(k: Emitter, op: Op) -> bool:
 
 
 def _within(k: Emitter, xs: list[Val], low: float, high: float | None) -> Val:
-    least = most = xs[0]
-    for x in xs[1:]:
-        least = intrinsic(k.l, "minnum", "float", least, x)
-        if high is not None:
-            most = intrinsic(k.l, "maxnum", "float", most, x)
+    least = extreme(k.l, "minnum", xs)
     ok = k.w.pure("i1", "fcmp uge float {}, {}", least, float_const(k.l, low, f32))
     if high is None:
         return ok
+    most = extreme(k.l, "maxnum", xs)
     below = k.w.pure("i1", "fcmp ule float {}, {}", most, float_const(k.l, high, f32))
     return k.w.pure("i1", "and i1 {}, {}", ok, below)
 

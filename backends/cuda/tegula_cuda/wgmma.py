@@ -110,8 +110,12 @@ class Wgmma(SharedUnit):
         row_group = w.pure("i32", "and i32 {}, {}", group, k.i32(self.down - 1))
         column_group = w.pure("i32", "lshr i32 {}, {}", group, k.i32(log2(self.down)))
         m, n, depth = self.shape
-        out = list(acc)
-        _asm(k, "wgmma.fence.sync.aligned;")
+        fresh = all(x.const == 0 for x in acc)
+        words = [self._fragment_words(k, a, tm, step) for tm in range(m // (ROWS * self.down))
+                 for step in range(depth // self.depth)] if a.regs else []  # fmt: skip
+        out = _fenced(k, [] if fresh else acc, [x for group in words for x in group])
+        if fresh:
+            out = [w.literal("undef", x.ty) for x in acc]
         tiles_m, tiles_n = m // (ROWS * self.down), n // (self.width * self.across)
         each = self.width // 2
         starts = {
@@ -123,11 +127,12 @@ class Wgmma(SharedUnit):
                 for tn in range(tiles_n):
                     at = (tm * tiles_n + tn) * each
                     left = (
-                        self._fragment_words(k, a, tm, step) if a.regs else
+                        words[tm * (depth // self.depth) + step] if a.regs else
                         [self._moved(k, starts["a"], "a", a, tm * ROWS * self.down, step)]
                     )
                     right = self._moved(k, starts["b"], "b", b, tn * self.width, step)
-                    out[at : at + each] = self._one(k, out[at : at + each], left, right, a, b)
+                    more = not fresh or step > 0
+                    out[at : at + each] = self._one(k, out[at : at + each], left, right, a, b, more)
         _asm(k, "wgmma.commit_group.sync.aligned;")
         return _waited(k, out, self.acc, 1 if asynchronous else 0)
 
@@ -135,8 +140,10 @@ class Wgmma(SharedUnit):
         return _waited(k, acc, self.acc, 0)
 
     def _one(
-        self, k: Emitter, acc: list[Val], left: list[Val], right: Val, a: Factor, b: Factor
-    ) -> list[Val]:
+        self, k: Emitter, acc: list[Val], left: list[Val], right: Val, a: Factor, b: Factor,
+        more: bool,
+    ) -> list[Val]:  # fmt: skip
+        """One instruction; it overwrites the accumulators unless there are products before it."""
         count, letter = len(acc), "r" if self.acc.is_int else "f"
         kind = _TYPES[self.a.name], _TYPES[self.b.name]
         regs = ", ".join(f"${i}" for i in range(count))
@@ -154,7 +161,7 @@ class Wgmma(SharedUnit):
         text = (
             f"wgmma.mma_async.sync.aligned.m64n{self.width}k{self.depth}"
             f".{self.acc.name.replace('i', 's')}.{kind[0]}.{kind[1]} "
-            f"{{{regs}}}, {left_text}, ${second}, 1{tail};"
+            f"{{{regs}}}, {left_text}, ${second}, {int(more)}{tail};"
         )
         ties = ",".join([f"={letter}"] * count + [str(i) for i in range(count)])
         given = ",".join(["r" if a.regs else "l"] * len(left) + ["l"])
@@ -251,6 +258,20 @@ def _call(k: Emitter, text: str, constraints: str, operands: list[Val], types: l
     if len(types) == 1:
         return [got]
     return [w.here(t, f"extractvalue {result} {got.text}, {i}") for i, t in enumerate(types)]
+
+
+def _fenced(k: Emitter, acc: list[Val], words: list[Val]) -> list[Val]:
+    """The accumulators, after a fence between whatever wrote them and the left factor's registers
+    and the instructions that use them."""
+    letter = "r" if acc and acc[0].ty == "i32" else "f"
+    ties = [f"={letter}"] * len(acc) + [str(i) for i in range(len(acc))] + ["r"] * len(words)
+    text = "wgmma.fence.sync.aligned;"
+    if not acc:
+        args = ", ".join(f"{x.ty} {x.text}" for x in words)
+        constraints = ",".join([*ties, "~{memory}"])
+        k.w.do(f'call void asm sideeffect "{text}", "{constraints}"({args}) convergent')
+        return []
+    return _call(k, text, ",".join(ties), [*acc, *words], [x.ty for x in acc])
 
 
 def _waited(k: Emitter, acc: list[Val], e: DType, pending: int) -> list[Val]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from tegula.analysis.axisinfo import AxisInfos
 from tegula.analysis.uses import users
 from tegula.codegen.simt.combine import reducible, segments
-from tegula.codegen.simt.layout import Layout, Span, axis_fields, blocked, expanded, log2
+from tegula.codegen.simt.layout import Layout, axis_fields, blocked, expanded, log2
 from tegula.codegen.simt.matrix import feeds_rows, planned, product_of, result_layout
 from tegula.codegen.simt.products import SharedUnit, origin, unit_of
 from tegula.codegen.simt.registry import shared_size
@@ -103,7 +103,7 @@ class Natural:
         """Threads side by side along an axis (default: the last), a few elements each."""
         rank = len(shape)
         axis %= max(rank, 1)
-        order = [axis, *(a for a in reversed(range(rank)) if a != axis)]
+        order = [axis, *(a for a in reversed(range(rank)) if a != axis)] if rank else []
         share = max(1, prod(shape) // self.threads)
         vector = min(4, share, shape[axis]) if rank else 1
         return self.blocked(shape, vector, order)
@@ -167,8 +167,9 @@ class Natural:
         if layout == best:
             return True
         axis = self.order(ptr)[0]
-        need = min(32 // shared_size(e.elem), _run(best, axis, self.axes.of(ptr).contiguity[axis]))
-        return _run(layout, axis, need) >= need
+        size, limit = shared_size(e.elem), self.axes.of(ptr).contiguity[axis]
+        need = min(max(1, 32 // size), _run(best, axis, limit, size))
+        return _run(layout, axis, need, size) >= need
 
     # -- following
 
@@ -201,12 +202,14 @@ class Natural:
                 self.cost[v] = cost
 
 
-def _run(layout: Layout, axis: int, limit: int) -> int:
-    """Neighbours along the axis that one warp reaches at once: in registers first, then lanes."""
+def _run(layout: Layout, axis: int, limit: int, size: int) -> int:
+    """Neighbours along the axis that one instruction of a warp reaches: those in the first
+    registers, as many as one access takes, and those of other lanes."""
     shift, bits = axis_fields(layout.shape)[axis]
-    span = Span((*layout.register, *layout.lane))
     n = 0
-    while n < bits and (1 << shift + n) in span and 1 << n < limit:
+    while (2 << n) * size <= 16 and layout.register[n : n + 1] == (1 << shift + n,):
+        n += 1
+    while n < bits and 1 << shift + n in layout.lane and 1 << n < limit:
         n += 1
     return 1 << n
 
@@ -286,7 +289,7 @@ def _gather(n: Natural, op: Op) -> None:
     n.give(op.results, n.wanted(op.operands[1]))
 
 
-@_rule("slice")
+@_rule("slice", "histogram")
 def _slice(n: Natural, op: Op) -> None:
     n.give(op.results, n.plain(shape_of(op.results[0].type)))
 
@@ -294,9 +297,23 @@ def _slice(n: Natural, op: Op) -> None:
 @_rule("dot")
 def _dot(n: Natural, op: Op) -> None:
     unit = unit_of(op, n.simt, n.warps)
+    if unit is not None and not _readable(unit, op):
+        unit = None
     if unit is not None:
         n.units[op] = unit
     n.give(op.results, unit.layout if unit is not None else dot_layout(n, op))
+
+
+def _readable(unit: SharedUnit, op: Op) -> bool:
+    """Whether a unit can read what was copied to shared memory for it; laying it down anew in every
+    iteration costs more than the unit gains, except for narrow factors."""
+    for side, v in zip("ab", op.operands):
+        source, transposed = origin(v)
+        load = source.owner
+        if load is not None and load.name == "shared_load" and shared_size(elem_of(v.type)) > 2:
+            if not unit.reads(side, load.attrs["buffer"], transposed):
+                return False
+    return True
 
 
 @_rule("shared_load")
@@ -634,6 +651,8 @@ class Rewriter:
             if op.name == "print" or first is None:
                 return [n.wanted(v) if is_tile(v) else None for v in op.operands]
             return [n.wanted(first) if is_tile(v) else None for v in op.operands]
+        if op.name == "histogram":
+            return [n.wanted(op.operands[0])] * len(op.operands)
         if op.name in ("gather", "slice", "dot"):
             out = [n.wanted(v) for v in op.operands]
             if op.name == "gather":

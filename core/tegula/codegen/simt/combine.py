@@ -170,6 +170,9 @@ def _across_warps(k: Emitter, op: Op, f: Combine, layout: Layout, target: Layout
         w.end_if(branch)
     k.barrier()
     out = []
+    if rest == 1:
+        columns = [_neighbours(k, place, count, e) for place, e in zip(places, f.accs)]
+        return [f.tree([list(x) for x in zip(*columns)])]
     for index in indices:
         rows = []
         for n in range(count):
@@ -177,6 +180,15 @@ def _across_warps(k: Emitter, op: Op, f: Combine, layout: Layout, target: Layout
             rows.append([k.get(k.shared_at(place, w.mul(slot, k.i32(_slot(e)))), 1, e)[0]
                          for place, e in zip(places, f.accs)])
         out.append(f.tree(rows))
+    return out
+
+
+def _neighbours(k: Emitter, place: int, count: int, e: DType) -> list[Val]:
+    """Partial results that lie side by side, by wide accesses."""
+    step = min(count, 16 // shared_size(e)) if shared_size(e) >= 4 else 1
+    out: list[Val] = []
+    for n in range(0, count, step):
+        out += k.get(k.shared(place + n * _slot(e)), step, e)
     return out
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tegula.codegen.loops.convert import float_const, intrinsic
+from tegula.codegen.loops.lanes import Lanes
 from tegula.codegen.loops.text import Val
 from tegula.codegen.simt.registry import lowers
 from tegula.ir.core import Op
@@ -65,12 +66,17 @@ def _all_ordinary(k: Emitter, numbers: list[Val], few: list[Val]) -> Val:
     return k.w.pure("i1", "and i1 {}, {}", ok, _between(k, others, *_DIVISORS))
 
 
+def extreme(l: Lanes, name: str, xs: list[Val]) -> Val:
+    """The smallest or largest of several f32, found pairwise."""
+    while len(xs) > 1:
+        pairs = [intrinsic(l, name, "float", a, b) for a, b in zip(xs[::2], xs[1::2])]
+        xs = pairs + (xs[-1:] if len(xs) % 2 else [])
+    return xs[0]
+
+
 def _between(k: Emitter, sizes: list[Val], low: float, high: float) -> Val:
     w, l = k.w, k.l
-    least = most = sizes[0]
-    for x in sizes[1:]:
-        least, most = (intrinsic(l, n, "float", y, x) for n, y in (("minnum", least),
-                                                                   ("maxnum", most)))
+    least, most = (extreme(l, name, sizes) for name in ("minnum", "maxnum"))
     above = w.pure("i1", "fcmp oge float {}, {}", least, float_const(l, low, f32))
     below = w.pure("i1", "fcmp ole float {}, {}", most, float_const(l, high, f32))
     return w.pure("i1", "and i1 {}, {}", above, below)

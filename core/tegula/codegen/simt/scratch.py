@@ -18,6 +18,11 @@ from tegula.codegen.simt.registry import LOWERINGS, Context
 from tegula.ir.core import Block, Function, Op, Value
 
 
+TURNS = 4
+"""Small scratch areas take turns at as many places, so that an op need not wait until the one
+before it has read its own."""
+
+
 @dataclass
 class Plan:
     """Decisions about shared memory: offsets in bytes, ops that need a barrier before them."""
@@ -71,11 +76,14 @@ def plan_memory(function: Function, ctx: Context, assume_disjoint: bool = True) 
     plan.later = _read_later(function)
     taken = _Lifetimes(function)
     taken.allocate(plan)
+    turn = 0
     for op in function.body.walk():
         lowering = LOWERINGS.get(op.name)
         size = lowering.scratch(op, ctx) if lowering else 0
         if size:
-            plan.scratch[op] = taken.free_place(plan, op, size)
+            skip = turn % TURNS * ALIGNMENT if size <= ALIGNMENT else 0
+            turn += size <= ALIGNMENT
+            plan.scratch[op] = taken.free_place(plan, op, skip + size) + skip
             plan.sizes[op] = size
             plan.shared_bytes = max(plan.shared_bytes, plan.scratch[op] + size)
     Barriers(function, plan, assume_disjoint).run()
