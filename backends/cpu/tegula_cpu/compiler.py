@@ -44,9 +44,11 @@ class CpuOptions(Options):
             "num_stages",
             "num_ctas",
             "maxnreg",
-            "enable_fp_fusion",
         }
     )
+
+    enable_fp_fusion: bool = False
+    """Contract products that are added; off, so that results are those of every other backend."""
 
 
 class CpuCompiler(Compiler):
@@ -80,7 +82,7 @@ class CpuCompiler(Compiler):
             features=frozenset({"device_assert", "device_print", "unified_memory"}),
             limits={"vector_bits": int(target["vector_bits"])},
             numerics={
-                "fma": "never contracted",
+                "fma": "contracted with enable_fp_fusion=True only",
                 "denormals": "kept",
                 "reduction_order": "free",
                 "index_overflow": "wraps",
@@ -94,9 +96,11 @@ class CpuCompiler(Compiler):
         from tegula.codegen.loops.elementwise import native_math
         from tegula.codegen.math import ExpandMath
         from tegula.passes import Pipeline
+        from tegula.passes.contract import Contract
         from tegula_cpu.target import vector_target
 
-        return Pipeline([ExpandMath(native_math(vector_target(target)))])
+        fused = [Contract()] if options.enable_fp_fusion else []
+        return Pipeline([*fused, ExpandMath(native_math(vector_target(target)))])
 
     def emit(self, module: Module, target: Target, options: Options) -> Artifact:
         from tegula.codegen.loops.evaluate import Unsupported

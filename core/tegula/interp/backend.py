@@ -7,7 +7,8 @@ What it compiles to is the text of the IR, with source locations.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tegula.plugin import (
     ANY,
@@ -56,10 +57,17 @@ def tegula_backends() -> list[BackendSpec]:
     ]
 
 
+@dataclass(frozen=True)
 class InterpreterOptions(Options):
     """The common options; those that steer code generation change nothing here."""
 
-    ignored = frozenset(Options.names()) - {"debug", "sanitize_overflow"}
+    ignored: ClassVar[frozenset[str]] = frozenset(Options.names()) - {
+        "debug",
+        "sanitize_overflow",
+        "enable_fp_fusion",
+    }
+
+    enable_fp_fusion: bool = False
 
 
 class InterpreterCompiler(Compiler):
@@ -102,8 +110,9 @@ class InterpreterCompiler(Compiler):
 
     def pipeline(self, target: Target, options: Options) -> Pipeline:
         from tegula.passes import Pipeline
+        from tegula.passes.contract import Contract
 
-        return Pipeline(())
+        return Pipeline((Contract(),) if options.enable_fp_fusion else ())
 
     def emit(self, module: Module, target: Target, options: Options) -> Artifact:
         from tegula.ir import print_module
