@@ -222,3 +222,13 @@ def test_choice_of_a_unit(arch, a, b, acc, precision, name, parts) -> None:  # t
     assert (found.unit.name if found else None) == name
     if found:
         assert found.parts == parts
+
+
+def test_f32_is_shortened_to_tf32_unless_the_program_says_otherwise() -> None:
+    from tegula.errors import OptionError
+
+    compiler, target = CudaCompiler(), resolve("sm_90a")
+    assert compiler.options(target, {}).to_json()["default_dot_precision"] == "tf32"
+    assert compiler.options(target, {"default_dot_precision": "ieee"})
+    with pytest.raises(OptionError, match="one of ieee, tf32"):
+        compiler.options(target, {"default_dot_precision": "half"})

@@ -19,6 +19,8 @@ class CudaOptions(Options):
     ignored: ClassVar[frozenset[str]] = frozenset({"num_ctas"})
 
     num_stages: int = 3
+    default_dot_precision: str = "tf32"
+    """How `dot` of f32 shortens its factors where it names no `input_precision`."""
     cluster_dims: tuple[int, ...] = (1, 1, 1)
     """Programs that run on neighbouring multiprocessors and may share their memory."""
     launch_cooperative_grid: bool = False
@@ -36,7 +38,18 @@ class CudaOptions(Options):
             raise OptionError(f"maxnreg has to lie between 1 and 255, not {self.maxnreg}")
         if self.num_stages < 1:
             raise OptionError(f"num_stages has to be at least 1, not {self.num_stages}")
+        if self.default_dot_precision != "tf32":
+            self._check_precision()
         object.__setattr__(self, "cluster_dims", self._checked_cluster())
+
+    def _check_precision(self) -> None:
+        from tegula.ir.ops.reduce import PRECISIONS
+
+        if self.default_dot_precision not in PRECISIONS:
+            raise OptionError(
+                f"default_dot_precision is one of {', '.join(PRECISIONS)}, "
+                f"not '{self.default_dot_precision}'"
+            )
 
     def _checked_cluster(self) -> tuple[int, int, int]:
         dims = tuple(self.cluster_dims)
