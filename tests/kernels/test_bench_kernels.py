@@ -1,4 +1,5 @@
-"""Every benchmark kernel, on every backend that reaches host memory, with numpy and torch inputs.
+"""Every benchmark kernel, on every backend that has a device here: with numpy and torch inputs
+where it reaches host memory, with arrays in its own memory otherwise.
 
 References are numpy in f64. Sizes are no multiples of the block, and include 0 and 1.
 """
@@ -16,6 +17,8 @@ import numpy as np
 import pytest
 
 import tegula
+from tegula.plugin.records import HOST_DLPACK
+from tegula.plugin.registry import registry
 
 torch = pytest.importorskip("torch")
 BENCH = Path(__file__).parents[2] / "benchmarks" / "kernels.py"
@@ -49,15 +52,27 @@ def _load() -> ModuleType:
 K = _load()
 
 
-@pytest.fixture(params=["numpy", "torch"])
-def library(request: pytest.FixtureRequest) -> str:
-    return request.param
+def places() -> list[tuple[str, str]]:
+    """Pairs of a device and who makes its arrays."""
+    found = [(name, lib) for name in ("cpu", "interpreter") for lib in ("numpy", "torch")]
+    others = [b.name for b in registry.usable() if HOST_DLPACK not in b.spec.dlpack]
+    return [*found, *((name, name) for name in others if registry.backend(name).available)]
 
 
-@pytest.fixture(params=["cpu", "interpreter"])
-def device(request: pytest.FixtureRequest):
-    with tegula.use_device(request.param):
+@pytest.fixture(params=places(), ids="-".join)
+def place(request: pytest.FixtureRequest):
+    with tegula.use_device(request.param[0]):
         yield request.param
+
+
+@pytest.fixture
+def device(place) -> str:
+    return place[0]
+
+
+@pytest.fixture
+def library(place) -> str:
+    return place[1]
 
 
 class Arrays:
@@ -69,6 +84,8 @@ class Arrays:
     def give(self, a: np.ndarray):
         if self.library == "numpy":
             return a
+        if self.library != "torch":
+            return tegula.asarray(a, device=self.library)
         if a.dtype == ml_dtypes.bfloat16:
             return torch.from_numpy(a.view(np.int16)).view(torch.bfloat16)
         return torch.from_numpy(a)
@@ -81,7 +98,12 @@ class Arrays:
     def empty(self, *shape: int, dtype: str = "f32"):
         """An output full of a value that no kernel writes; and a function reading it as f64."""
         a = np.full(shape, -77, DTYPES[dtype])
-        return self.give(a), lambda: a.astype(np.float64)
+        given = self.give(a)
+        return given, lambda: self.read(given, a).astype(np.float64)
+
+    def read(self, given, a: np.ndarray) -> np.ndarray:
+        """What is in an array that was made of `a`."""
+        return a if self.library in ("numpy", "torch") else given.numpy()
 
 
 def check(got: np.ndarray, want: np.ndarray, eps: float) -> None:
@@ -203,10 +225,11 @@ def test_histogram(device, library, n):
     a = Arrays(library)
     values = a.rng.integers(0, 17, n).astype(np.int32)
     counts = np.zeros(17, np.int32)
+    given = a.give(counts)
 
-    K.atomic_hist_kernel[(tegula.cdiv(n, 512),)](a.give(values), a.give(counts), n, BLOCK=512)
+    K.atomic_hist_kernel[(tegula.cdiv(n, 512),)](a.give(values), given, n, BLOCK=512)
 
-    assert np.array_equal(counts, np.bincount(values, minlength=17))
+    assert np.array_equal(a.read(given, counts), np.bincount(values, minlength=17))
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
