@@ -135,3 +135,13 @@ def test_results_that_differ_are_shown_at_the_call_and_at_the_def() -> None:
     assert "at 2:4:" in str(error)
     assert "at 1:0:" in str(error.__cause__)
     assert "at 2:4:" in str(error.__cause__.__cause__)
+
+
+@triton.jit
+def prints(n):
+    tl.static_print(tl.arange(0, 8), n)
+
+
+def test_static_print_shows_types_and_sizes(capsys: pytest.CaptureFixture[str]) -> None:
+    triton.compile(triton.compiler.ASTSource(fn=prints, signature={"n": "i64"}, constexprs={}))
+    assert capsys.readouterr().out == "int32[constexpr[8]] int64[]\n"

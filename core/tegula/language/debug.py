@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tegula.frontend import rules
 from tegula.frontend.diagnostics import LanguageError, StaticAssertion
 from tegula.ir.types import DType, i1
 from tegula.printing import normal_prefix
@@ -32,7 +33,8 @@ def static_assert(s: Semantic, cond: Static, msg: str = "") -> None:
 @builtin
 def static_print(s: Semantic, *values: Static, sep: str = " ", end: str = "\n") -> None:
     """Print compile-time values while the kernel is compiled."""
-    print(*[describe(v) if isinstance(v, tensor) else v for v in values], sep=sep, end=end)
+    show = rules.shown or describe
+    print(*[show(v) if isinstance(v, tensor) else v for v in values], sep=sep, end=end)
 
 
 @builtin

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from typing import Any
 
 from tegula.compat.triton.finder import AliasDistribution, AliasFinder
 from tegula.compat.triton.table import FOREIGN_OPTIONS, VERSION
@@ -57,6 +58,7 @@ def install(*, children: bool = False) -> None:
 
     errors.restate = restate
     rules.lax_constants = rules.any_member = True
+    rules.shown = _type_with_shape
     environment.adopt(os.environ)
     variants.foreign_options |= FOREIGN_OPTIONS
     dtypes.home = "triton.language"
@@ -76,6 +78,7 @@ def uninstall() -> None:
     _set_path(lambda path: [p for p in path if p != STARTUP])
     errors.restate = errors.unchanged
     rules.lax_constants = rules.any_member = False
+    rules.shown = None
     sys.meta_path.remove(_finder)
     variants.foreign_options -= FOREIGN_OPTIONS
     dtypes.home = "tegula.language"
@@ -92,3 +95,9 @@ def _set_path(change: Callable[[list[str]], list[str]]) -> None:
         os.environ["PYTHONPATH"] = new
     if not new:
         os.environ.pop("PYTHONPATH", None)
+
+
+def _type_with_shape(value: Any) -> str:
+    """A tensor as Triton's programs see it printed."""
+    sizes = ", ".join(f"constexpr[{n}]" for n in value.ir_shape)
+    return f"{value.dtype}[{sizes}]"
