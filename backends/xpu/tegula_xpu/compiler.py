@@ -57,7 +57,7 @@ class XpuCompiler(Compiler):
         return Capabilities(
             target,
             dtypes=dtypes,
-            ops={name: frozenset({ANY}) for name in supported_ops()},
+            ops={name: frozenset({ANY}) for name in supported_ops() - {"atomic_poll"}},
             dot=frozenset(
                 [(a, a, c) for a in floats for c in floats if ALL[c].bits >= 16]
                 + [(a, a, c) for a in ints for c in wide]

@@ -1,4 +1,4 @@
-"""Ops that pick elements by position or value: the tile goes through shared memory."""
+"""Ops that pick or count elements by position or value, through shared memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tegula.codegen.simt.convert import byte_of, padded_bytes, write_tile
 from tegula.codegen.simt.layout import Layout, axis_fields
 from tegula.codegen.simt.registry import Context, lowers
 from tegula.ir.core import Op, Value
-from tegula.ir.types import elem_of
+from tegula.ir.types import DType, elem_of, i32, shape_of
 
 if TYPE_CHECKING:
     from tegula.codegen.simt.kernel import Emitter
@@ -74,3 +74,45 @@ def _slice(k: Emitter, op: Op) -> None:
         columns.append([w.add(w.mul(c, k.i32(step)), k.i32(start))
                         for c in k.coordinates(target, axis)])
     k.set(v, _picked(k, op, x, _joined(k, source, columns)))
+
+
+# -- counting
+
+
+def _histogram_scratch(op: Op, ctx: Context) -> int:
+    return max(4, 4 * shape_of(op.results[0].type)[0])
+
+
+@lowers("histogram", scratch=_histogram_scratch)
+def _histogram(k: Emitter, op: Op) -> None:
+    """Counters in shared memory, which all threads add to."""
+    w = k.w
+    x, (v,) = op.operands[0], op.results
+    e = elem_of(x.type)
+    assert isinstance(e, DType)
+    place, size, bins = k.scratch(op), shape_of(v.type)[0], op.attrs["bins"]
+    threads = k.ctx.threads
+    for start in range(0, size, threads):
+        at = w.add(k.thread, k.i32(start))
+        branch = w.begin_if(w.icmp("ult", k.thread, k.i32(size - start)))
+        k.put(_counter(k, place, at), [k.i32(0)], i32)
+        w.end_if(branch)
+    k.barrier()
+    mask = op.operand("mask")
+    masks = k.regs(mask) if mask is not None else [None] * k.layout(x).registers
+    owner = k.owner(k.layout(x))
+    for value, wanted in zip(k.regs(x), masks):
+        number = w.resize(value, "i64" if e.bits == 64 else "i32", e.is_signed)
+        counts = w.icmp("ult", number, w.const(bins, number.ty))
+        counts = k.both(counts, k.both(owner, wanted)) or counts
+        branch = w.begin_if(counts)
+        p = _counter(k, place, w.resize(number, "i32", False))
+        w.here("i32", f"atomicrmw add {p.ty} {p.text}, i32 1 {k.simt.syncscope('cta')}monotonic, "
+                      "align 4")
+        w.end_if(branch)
+    k.barrier()
+    k.set(v, [k.get(_counter(k, place, i), 1, i32)[0] for i in k.indices(k.layout(v))])
+
+
+def _counter(k: Emitter, place: int, number: Val) -> Val:
+    return k.shared_at(place, k.w.mul(number, k.i32(4)))

@@ -37,7 +37,9 @@ def constant(w: Writer, value: Any, e: ScalarType) -> Val:
         return w.literal("null", register_type(e))
     if e.is_float:
         text, ty = float_bits(float(value), e), reg_type(e)
-        return w.const(wrap(int(text), ty), ty) if ty[0] == "i" else w.literal(text, ty, float(value))
+        if ty[0] == "i":
+            return w.const(wrap(int(text), ty), ty)
+        return w.literal(text, ty, float(value))
     v = int(value) & ((1 << e.bits) - 1)
     if e.bits > 1 and v >> (e.bits - 1):
         v -= 1 << e.bits

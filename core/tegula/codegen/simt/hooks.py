@@ -215,6 +215,9 @@ class Simt:
         """Print one element: program ids `where`, its coordinates `index`."""
         raise NotImplementedError
 
+    clocked: bool = True
+    """Whether `clock` is there."""
+
     def clock(self, w: Writer) -> Val:
         """Nanoseconds of a clock that only goes forward, i64 (for polls with a timeout)."""
         raise NotImplementedError

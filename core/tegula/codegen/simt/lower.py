@@ -18,6 +18,7 @@ from tegula.codegen.simt import (  # noqa: F401  (each enters its ops into the t
     output,
     products,
     shapes,
+    sorting,
 )
 from tegula.codegen.simt.assign import assign_layouts
 from tegula.codegen.simt.hooks import Simt

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tegula.codegen.loops.text import Val
+from tegula.codegen.loops.evaluate import Unsupported
+from tegula.codegen.loops.text import Scope, Val
 from tegula.codegen.simt.elementwise import from_memory, memory_type, to_memory
 from tegula.codegen.simt.hooks import GLOBAL, Access
 from tegula.codegen.simt.layout import Layout, axis_fields
@@ -214,6 +215,36 @@ def _atomic_store(k: Emitter, op: Op) -> None:
         k.simt.atomic_store(k.w, ptr[r], k.raw(to_memory(k.w, value[r], e)), sem, scope)
 
     _each(k, op, act, op.operand("mask"))
+
+
+@lowers("atomic_poll", scratch=_result_scratch)
+def _atomic_poll(k: Emitter, op: Op) -> None:
+    """One thread looks at memory until it has the value or the time is over."""
+    ptr, expected, timeout = op.operands[0], op.operands[1], op.operand("timeout")
+    if timeout is not None and not k.simt.clocked:
+        raise Unsupported(op, "waiting with a timeout: the device has no clock")
+    e = elem_of(expected.type)
+    assert isinstance(e, DType)
+    wanted = k.raw(to_memory(k.w, k.scalar(expected), e))
+    limit = k.scalar(timeout) if timeout is not None else None
+    _each(k, op, lambda r: _polled(k, op, k.scalar(ptr), wanted, limit), None)
+
+
+def _polled(k: Emitter, op: Op, ptr: Val, wanted: Val, limit: Val | None) -> Val:
+    w = k.w
+    start = k.simt.clock(w) if limit is not None else None
+    outer, head = w.scope, w.new_block("poll")
+    outer.block.term = f"br label %{head.label}"
+    w.scope = Scope(outer, head)
+    now = k.simt.atomic_load(w, ptr, wanted.ty, op.attrs["sem"], op.attrs["scope"])
+    same = stop = w.here("i1", f"icmp eq {now.ty} {now.text}, {wanted.text}")
+    if start is not None and limit is not None:
+        gone = w.sub(k.simt.clock(w), start)
+        stop = w.pure("i1", "or i1 {}, {}", same, w.icmp("sge", gone, limit))
+    end = w.new_block("polled")
+    w.scope.block.term = f"br i1 {stop.text}, label %{end.label}, label %{head.label}"
+    outer.block, w.scope = end, outer
+    return Val(same.text, "i1", outer)
 
 
 __all__ = ["GLOBAL", "access_length", "pointee"]

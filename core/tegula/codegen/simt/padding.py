@@ -312,6 +312,47 @@ def _gather(p: _Padder, op: Op) -> Sequence[Value]:
     return [_gathered(b, x, index, axis)]
 
 
+@_rule("flip")
+def _flip(p: _Padder, op: Op) -> Sequence[Value] | None:
+    axis, shape = op.attrs["axis"], shape_of(op.operands[0].type)
+    if ceil_size(shape[axis]) == shape[axis]:
+        return None
+    b = p.builder(op)
+    at = _coordinate(b, ceil_shape(shape), axis)
+    last = b.constant(shape[axis] - 1, at.type)
+    return [_gathered(b, p.value(op.operands[0]), b.sub(last, at), axis)]
+
+
+@_rule("sort")
+def _sort(p: _Padder, op: Op) -> Sequence[Value] | None:
+    """What is added to a row is said to the lowering, which keeps it at the end."""
+    size = shape_of(op.operands[0].type)[op.attrs["axis"]]
+    if ceil_size(size) == size:
+        return None
+    return _with_attrs(p, op, p.values(op.operands), op.segments, bound=size).results
+
+
+@_rule("histogram")
+def _histogram(p: _Padder, op: Op) -> Sequence[Value] | None:
+    b = p.builder(op)
+    mask, x = op.operand("mask"), op.operands[0]
+    if not is_padded(x):
+        return None
+    inside = _inside(b, shape_of(x.type))
+    if mask is not None:
+        inside = b.and_(p.value(mask), inside)
+    return _with_attrs(p, op, (p.value(x), inside), (1, 1)).results
+
+
+def _with_attrs(p: _Padder, op: Op, operands: Sequence[Value], segments: Sequence[int],
+                **more: object) -> Op:
+    """The op with padded results, and attributes that the lowering knows."""
+    types = [padded_type(r.type) for r in op.results]
+    new = Op(op.opdef, operands, tuple(segments), {**op.attrs, **more}, (), types, op.loc)
+    p.out.append(new)
+    return new
+
+
 @_rule("reshape")
 def _reshape(p: _Padder, op: Op) -> Sequence[Value]:
     """Through a flat tile, unless only axes of size 1 come and go."""
@@ -375,7 +416,5 @@ def _assert(p: _Padder, op: Op) -> Sequence[Value]:
 def _print(p: _Padder, op: Op) -> Sequence[Value]:
     """What may be printed is said by an attribute that the lowering knows."""
     bounds = [shape_of(v.type) for v in op.operands]
-    new = Op(op.opdef, p.values(op.operands), op.segments, {**op.attrs, "bounds": bounds}, (), (),
-             op.loc)  # fmt: skip
-    p.out.append(new)
+    _with_attrs(p, op, p.values(op.operands), op.segments, bounds=bounds)
     return []
