@@ -139,9 +139,12 @@ def shared_kernel(context: Context) -> None:
 
 
 def contention(context: Context) -> None:
-    """Many programs add to few numbers; not one addition is lost."""
+    """Many programs add to few numbers; not one addition is lost.
+
+    So many that threads which have to share a processor are interrupted in the middle, too.
+    """
     slow = context.session.backend.priority < 0
-    programs_, block, slots = (40 if slow else 4000), 64, 3
+    programs_, block, slots = (40 if slow else 100_000), 64, 3
     s = Sketch(block, (programs_, 1, 1))
     b = s.b
     x = small_integers(i32, block)
