@@ -71,6 +71,15 @@ RULES = (
          _ACCEPTED, r"Cannot have `return` statements"),
 )  # fmt: skip
 
+NOTES = {
+    "test_scaled_dot[64-64-128-False-False-True-e4m3-fp16-4-16-1]":
+        "one element of 4096, which cancels to a millionth of its terms: the sums in float32 of "
+        "the test's reference are made in another order",
+    "test_poison_return":
+        "stores the result of a function that returned nothing; here that is an error",
+}  # fmt: skip
+"""What is known about cases that do not pass; for the page, nothing is judged by it."""
+
 WORDS = re.compile(
     r"Regex pattern did not match|"
     r"^>? +(assert|with pytest.raises).*(str\(|\.value|match=|message|error)", re.MULTILINE

@@ -32,7 +32,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from triton_rules import IR_TEXT, failed_at, judge, source_of, without_ir_text
+from triton_rules import IR_TEXT, NOTES, failed_at, judge, source_of, without_ir_text
 
 TAIL = 1500
 """Characters of an error that are kept."""
@@ -51,8 +51,12 @@ def main() -> int:
     parser.add_argument("--timeout", type=int, default=120, help="seconds for one test")
     parser.add_argument("--show", action="store_true", help="print each error")
     parser.add_argument("--table", nargs="+", help="print the table of these files of results")
-    parser.add_argument("--docs", nargs="+", metavar="FILE",
-                        help="write the tables of files of results into the page named first")
+    parser.add_argument(
+        "--docs",
+        nargs="+",
+        metavar="FILE",
+        help="write the tables of files of results into the page named first",
+    )
     parser.add_argument("--failures", action="store_true", help="with --table: failures too")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -61,7 +65,7 @@ def main() -> int:
         return 0
     if options.docs:
         page, *files = options.docs
-        write_page(Path(page), merged(files))
+        write_page(Path(page), merged(files), collected(files))
         return 0
     if options.child:
         return child(options)
@@ -116,7 +120,8 @@ def started(out: Path) -> str | None:
     last = None
     for line in out.read_text().splitlines() if out.exists() else ():
         record = json.loads(line)
-        last = record["id"] if record["outcome"] == "started" else None
+        if record["outcome"] != "collected":
+            last = record["id"] if record["outcome"] == "started" else None
     return last
 
 
@@ -129,7 +134,13 @@ def append(out: Path, record: dict[str, Any]) -> None:
 def read(out: Path) -> dict[str, dict[str, Any]]:
     """The results by test; later ones count."""
     records = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
-    return {r["id"]: r for r in records if r["outcome"] != "started"}
+    return {r["id"]: r for r in records if r["outcome"] not in ("started", "collected")}
+
+
+def collected(files: Sequence[str]) -> dict[str, int]:
+    """How many cases each test file has."""
+    records = [json.loads(line) for f in files for line in Path(f).read_text().splitlines()]
+    return {r["id"]: r["count"] for r in records if r["outcome"] == "collected"}
 
 
 def merged(files: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -170,14 +181,14 @@ BEGIN, END = "<!-- table -->", "<!-- end -->"
 SELF = "the test skips it, or expects it to fail, on a device like this"
 
 
-def write_page(page: Path, results: dict[str, dict[str, Any]]) -> None:
+def write_page(page: Path, results: dict[str, dict[str, Any]], cases: dict[str, int]) -> None:
     """Put the tables, and a list of what does not pass, between the marks of a page."""
     text = page.read_text()
     before, after = text.split(BEGIN)[0], text.split(END)[1]
-    page.write_text(before + BEGIN + "\n" + described(results) + "\n" + END + after)
+    page.write_text(before + BEGIN + "\n" + described(results, cases) + "\n" + END + after)
 
 
-def described(results: dict[str, dict[str, Any]]) -> str:
+def described(results: dict[str, dict[str, Any]], cases: dict[str, int]) -> str:
     """The tables of a page."""
     files: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
     reasons: collections.Counter[tuple[str, str]] = collections.Counter()
@@ -191,13 +202,15 @@ def described(results: dict[str, dict[str, Any]]) -> str:
     files["together"] = sum(files.values(), collections.Counter())
     kinds = ("passed", "other words", "failed", "not applicable")
     lines = [f"Run on {datetime.date.today().isoformat()}.", "",
-             "| file | " + " | ".join(kinds) + " | passed if applicable |",
-             "|---|---|---|---|---|---|"]  # fmt: skip
+             "| file | run | " + " | ".join(kinds) + " | passed if applicable |",
+             "|---|---|---|---|---|---|---|"]  # fmt: skip
     for file, counts in files.items():
         applies = counts["passed"] + counts["failed"] + counts["other words"]
         share = f"{100 * counts['passed'] / applies:.1f} %" if applies else "-"
         cells = [str(counts[k]) for k in kinds]
-        lines.append(f"| {file} | {' | '.join(cells)} | {share} |")
+        ran, all_of = sum(counts.values()), cases.get(file, 0)
+        run = f"{ran} of {all_of}" if ran < all_of else "all" if all_of else str(ran)
+        lines.append(f"| {file} | {run} | {' | '.join(cells)} | {share} |")
     lines += ["", "| does not apply because | cases |", "|---|---|"]
     by_reason: dict[str, list[str]] = collections.defaultdict(list)
     for (why, file), n in sorted(reasons.items()):
@@ -208,7 +221,8 @@ def described(results: dict[str, dict[str, Any]]) -> str:
     for name, record in bad.items():
         last = (record["error"].strip().splitlines() or ["no message"])[-1]
         case = name.rsplit("/", 1)[-1]
-        lines.append(f"- `{case}` ({record['outcome']}): `{last.removeprefix('E').strip()[:150]}`")
+        note = NOTES.get(case.partition("::")[2], f"`{last.removeprefix('E').strip()[:150]}`")
+        lines.append(f"- `{case}` ({record['outcome']}): {note}")
     return "\n".join([*lines, ""] if bad else lines)
 
 
@@ -232,7 +246,7 @@ def child(options: argparse.Namespace) -> int:
         arguments += ["-k", options.words]
     if not options.show:
         arguments += ["--no-summary", "--no-header"]
-    plugin = Recorder(Path(options.out), options.every)
+    plugin = Recorder(Path(options.out), options.every, not (case or options.words))
     code = pytest.main(arguments, plugins=[plugin])
     return int(code)
 
@@ -308,15 +322,17 @@ def filecheck() -> types.ModuleType:
 class Recorder:
     """A plugin that writes down what happens, and leaves out what has been run."""
 
-    def __init__(self, out: Path, every: int) -> None:
+    def __init__(self, out: Path, every: int, whole: bool) -> None:
         self.out = out
+        self.whole = whole
+        """Whether all cases of the file are looked at."""
         self.every = every
         self.done = set(read(out))
         self.text: dict[str, str] = {}
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         seen: collections.Counter[str] = collections.Counter()
-        keep = []
+        keep, all_items = [], list(items)
         for item in items:
             function = item.nodeid.split("[")[0]
             index = seen[function]
@@ -327,6 +343,10 @@ class Recorder:
                 given = "".join(f"\n{n}={v!r}" for n, v in parameters.items())
                 self.text[item.nodeid] = source_of(item.function) + given
         items[:] = keep
+        if self.whole:
+            files = collections.Counter(item.path.name for item in all_items)
+            for file, n in files.items():
+                append(self.out, {"id": file, "outcome": "collected", "count": n})
 
     def pytest_collectreport(self, report: Any) -> None:
         if report.failed:
