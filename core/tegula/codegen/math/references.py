@@ -177,24 +177,40 @@ def _wave(x: Array, order: int, second: bool) -> Array:
     """J or Y of order 0 or 1: scipy's up to 25, then Hankel's asymptotic series, whose angle keeps
     its digits.
     """
-    near = _special(("y" if second else "j") + str(order))(np.where(x > 25, 25.0, x))
-    far = np.where(x > 25, x, 25.0).astype(np.longdouble)
-    term, p, q = np.ones_like(far), np.ones_like(far), np.zeros_like(far)
-    for k in range(1, 30):
-        term = term * ((4 * order - (2 * k - 1) ** 2) / (k * 8 * far))
+    result = np.asarray(_special(("y" if second else "j") + str(order))(np.minimum(x, 25.0)))
+    result = np.where(x == np.inf, 0.0, result)
+    for low, high, terms in ((25, 1e4, 30), (1e4, np.inf, 7)):
+        (at,) = np.nonzero((x > low) & (x <= high) & (x < np.inf))
+        result[at] = _hankel(x[at].astype(np.longdouble), order, second, terms)
+    return result
+
+
+def _hankel(x: Array, order: int, second: bool, terms: int) -> Array:
+    term, p, q = np.ones_like(x), np.ones_like(x), np.zeros_like(x)
+    for k in range(1, terms):
+        term = term * ((4 * order - (2 * k - 1) ** 2) / (k * 8 * x))
         if k % 2:
             q = q + term * (-1) ** (k // 2)
         else:
             p = p + term * (-1) ** (k // 2)
-    sine, cosine = np.sin(far), np.cos(far)
+    sine, cosine = np.sin(x), np.cos(x)
     # √2 times sine and cosine of x - π/4, or of x - 3π/4.
     sine, cosine = sine - cosine, cosine + sine
     if order:
         sine, cosine = -cosine, sine
     wave = p * sine + q * cosine if second else p * cosine - q * sine
-    value = np.where(x > 25, wave / np.sqrt(far * np.longdouble(np.pi)), near)
-    result: Array = np.where(x == np.inf, 0, value).astype(np.float64)
+    result: Array = wave / np.sqrt(x * np.longdouble(np.pi))
     return result
+
+
+def _erfinv(x: Array) -> Array:
+    """Where scipy's would take long, the series."""
+    square = np.pi * np.square(np.minimum(np.abs(x), 1))
+    series = 1 + square / 12 + 7 * square**2 / 480 + 127 * square**3 / 40320
+    (at,) = np.nonzero((np.abs(x) > 1e-3) & (np.abs(x) <= 1))
+    result = np.where(np.abs(x) > 1, np.nan, x) * series * np.sqrt(np.pi) / 2
+    result[at] = _special("erfinv")(x[at])
+    return np.copysign(result, x)
 
 
 def _log_gamma(x: Array) -> Array:
@@ -217,7 +233,7 @@ def _gamma(x: Array) -> Array:
 
 _SCIPY: dict[str, Reference] = {
     "erf": _special("erf"), "erfc": _special("erfc"), "erfcx": _special("erfcx"),
-    "normcdf": _special("ndtr"), "erfinv": lambda x: np.copysign(_special("erfinv")(x), x),
+    "normcdf": _special("ndtr"), "erfinv": _erfinv,
     "erfcinv": lambda x: _special("erfcinv")(x) + 0.0,
     "normcdfinv": _special("ndtri"), "lgamma": _log_gamma, "tgamma": _gamma,
     "cyl_bessel_i0": lambda x: np.where(np.isinf(x), np.inf, _special("i0")(x)),
