@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 
 from tegula.analysis.axisinfo import AxisInfos
 from tegula.analysis.uses import users
+from tegula.codegen.simt.buffers import Buffer
 from tegula.codegen.simt.combine import reducible, segments
 from tegula.codegen.simt.layout import Layout, axis_fields, blocked, expanded, log2
 from tegula.codegen.simt.matrix import feeds_rows, planned, product_of, result_layout
-from tegula.codegen.simt.products import SharedUnit, origin, unit_of
+from tegula.codegen.simt.products import SharedUnit, kept_buffer, origin, unit_of
 from tegula.codegen.simt.registry import shared_size
 from tegula.codegen.simt.shapes import concatenated
 from tegula.ir.core import Block, Cloner, Function, Op, Value
@@ -460,6 +461,7 @@ class Rewriter:
         self.out = Assigned(natural.function, natural.axes)
         self.made: dict[tuple[Value, Layout | None], Value] = {}
         self.depth: dict[Value, int] = {}
+        self.kept: dict[tuple[Value, str, int], Buffer] = {}
         self.blocks: list[list[Op]] = []
 
     def run(self) -> Assigned:
@@ -615,6 +617,9 @@ class Rewriter:
                 attrs[side + "_buffer"] = (load.attrs["buffer"], transposed)
                 groups[side + "_slot"].append(self.get(load.operands[0]))
                 continue
+            if is_tile(v) and self._outside(v):
+                attrs[side + "_buffer"] = (self._kept(side, v, unit), False)
+                continue
             wanted = unit.a_registers if side == "a" else None
             groups[side].append(self.get(v, wanted))
         if groups["a"] or groups["b"]:  # the op's scratch may be written again right after it
@@ -625,6 +630,24 @@ class Rewriter:
         new = Op(SCHEDULED["shared_dot"], operands, segments, attrs, (), [acc.type], op.loc)
         self.blocks[-1].append(new)
         self.bind(op.results[0], new.results[0], unit.layout)
+
+    def _outside(self, v: Value) -> bool:
+        """Whether a tile comes from outside of the loop or branch that is being built."""
+        natural = self.n.layout(v)
+        made = self.made.get((v, natural)) if natural is not None else None
+        return made is not None and self.depth[made] < len(self.blocks) - 1
+
+    def _kept(self, side: str, v: Value, unit: SharedUnit) -> Buffer:
+        """The buffer of a factor that stays the same in a loop, filled before the loop."""
+        key = (v, side, unit.fast(side, 1))
+        found = self.kept.get(key)
+        if found is None:
+            source = self.get(v)
+            buffer = kept_buffer(side, v, self.n.wanted(v), unit)
+            put = Op(SCHEDULED["shared_put"], (source,), (1,), {"buffer": buffer}, (), ())
+            self.blocks[self.depth[source]].append(put)
+            found = self.kept[key] = buffer
+        return found
 
     def _settled(self, loop: Op, new: Op) -> None:
         """After a loop whose products may still be under way: wait for them."""

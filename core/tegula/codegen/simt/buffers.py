@@ -28,7 +28,12 @@ ALIGNMENT = 1024
 ROW = 128
 PIECE = 16
 
-_NUMBERS = count()
+_NUMBERS = count(1)
+
+
+def next_number() -> int:
+    """A number that no buffer has."""
+    return next(_NUMBERS)
 
 
 @dataclass(frozen=True)
@@ -40,7 +45,7 @@ class Buffer:
     elem: DType
     fast: int
     copies: int = 1
-    number: int = field(default_factory=lambda: next(_NUMBERS))
+    number: int = field(default_factory=next_number)
     """Tells buffers apart that are alike."""
 
     @property
@@ -137,6 +142,14 @@ def _shared_load(k: Emitter, op: Op) -> None:
         k.waiting[v] = tile
     else:
         k.set(v, [tile[r] for r in range(len(tile))])
+
+
+@lowers("shared_put")
+def _shared_put(k: Emitter, op: Op) -> None:
+    buffer, (x,) = op.attrs["buffer"], op.operands
+    put_tile(k, buffer, place(k, buffer, None), k.layout(x), k.regs(x))
+    k.simt.shared_fence(k.w)
+    k.barrier()
 
 
 @lowers("async_copy")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tegula.codegen.loops.text import Val
-from tegula.codegen.simt.buffers import Buffer, place, put_tile, vector_of
+from tegula.codegen.simt.buffers import Buffer, next_number, place, put_tile, vector_of
 from tegula.codegen.simt.layout import Layout
 from tegula.codegen.simt.registry import Context, lowers
 from tegula.ir.core import Op, Value
@@ -81,6 +81,11 @@ def origin(v: Value) -> tuple[Value, bool]:
             transposed = not transposed
         v = v.owner.operands[0]
     return v, transposed
+
+
+def kept_buffer(side: str, v: Value, layout: Layout, unit: SharedUnit) -> Buffer:
+    """A buffer for a factor that is laid down once and read often."""
+    return replace(scratch_buffer(side, v, layout, unit), number=next_number())
 
 
 def scratch_buffer(side: str, v: Value, layout: Layout, unit: SharedUnit) -> Buffer:

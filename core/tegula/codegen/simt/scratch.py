@@ -95,7 +95,8 @@ def buffers_of(op: Op) -> list[tuple[Buffer, bool]]:
     if op.name == "shared_dot":
         return [(op.attrs[key][0], False) for key in ("a_buffer", "b_buffer") if op.attrs[key]]
     found = op.attrs.get("buffer")
-    return [(found, op.name == "async_copy")] if isinstance(found, Buffer) else []
+    writes = op.name in ("async_copy", "shared_put")
+    return [(found, writes)] if isinstance(found, Buffer) else []
 
 
 def _read_later(function: Function) -> dict[Op, Op]:
@@ -244,6 +245,8 @@ class Barriers:
         for buffer, writes in buffers_of(op):
             low = self.plan.buffers[buffer]
             out.append(Access(writes, None, low, low + buffer.nbytes * buffer.copies, True, buffer))
+        if op.name == "shared_put":
+            return out, []
         for source in self.sources.get(op, ()):
             if source in self.plan.sizes:
                 low = self.plan.scratch[source]

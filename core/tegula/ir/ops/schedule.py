@@ -68,6 +68,17 @@ class Barrier:
         return []
 
 
+@op("shared_put", traits="scheduled", effects="io")
+class SharedPut:
+    """Put a tile into a buffer, for all threads to read once the op is over."""
+
+    operands = "x"
+    attrs = {"buffer": REQUIRED}
+
+    def infer(op: Op) -> list[Type]:
+        return []
+
+
 @op("shared_load", traits="pure scheduled")
 class SharedLoad:
     """The tile in one copy of a buffer. It has to be there, and to stay while it is used."""
