@@ -180,3 +180,22 @@ def test_every_f32_is_within_the_declared_bound(f: LibraryFunction) -> None:
         error, at = library_errors(f, s, run(x), expected(f, s, [x]))
 
         assert error <= f.f32_bound.ulp, f"{f.name}({x[at]!r}) is {error} ulp off"
+
+
+def test_log_gamma_between_its_poles() -> None:
+    """Below 0 it has zeros next to which f32 still has all its digits."""
+    zeros = [-2.7476826467274127, -2.4570247382208006, -3.955294284858598, -3.14358088834998]
+    for index, dtype in enumerate([np.float32, np.float64]):
+        x = np.array(zeros, dtype)
+        x = np.concatenate([x, np.nextafter(x, dtype(0)), np.nextafter(x, dtype(-9)), x * 1.001])
+        x = x.astype(dtype)
+        f = library()["lgamma"]
+        wide = f.signatures[1]
+        wanted = expected(f, wide, [x.astype(np.float64)])
+        if index == 0:
+            wanted = wanted.astype(np.float64)
+        error, at = library_errors(
+            f, f.signatures[index], function("lgamma", index, "cpu")(x), wanted
+        )
+
+        assert error <= f.bound(f.signatures[index].float_type).ulp, x[at]

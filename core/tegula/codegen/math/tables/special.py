@@ -24,7 +24,7 @@ TABLE = (
                     Bound(1.0)),
     LibraryFunction("normcdfinv", "The inverse of the normal distribution function.", _ONE,
                     errors.normcdfinv, Bound(1.1), Bound(1.1)),
-    LibraryFunction("lgamma", "log |Γ(x)|.", _ONE, gamma.lgamma, Bound(1.5), Bound(1.5, 2.0**-20),
+    LibraryFunction("lgamma", "log |Γ(x)|.", _ONE, gamma.lgamma, Bound(1.5), Bound(1.5, 2.0**-4),
                     f64_inside=True),
     LibraryFunction("tgamma", "Γ(x).", _ONE, gamma.tgamma, Bound(1.0), Bound(1.0)),
     LibraryFunction("cyl_bessel_i0", "Modified Bessel function I0.", _ONE, bessel.i0,
