@@ -89,6 +89,11 @@ def fourth_axis():
 
 
 @triton.jit
+def slice_of_scalar(n):
+    n[1:]
+
+
+@triton.jit
 def half():
     tl.exp(tl.zeros((4,), tl.float16))
 
@@ -145,3 +150,8 @@ def prints(n):
 def test_static_print_shows_types_and_sizes(capsys: pytest.CaptureFixture[str]) -> None:
     triton.compile(triton.compiler.ASTSource(fn=prints, signature={"n": "i64"}, constexprs={}))
     assert capsys.readouterr().out == "int32[constexpr[8]] int64[]\n"
+
+
+def test_slices_of_scalars() -> None:
+    error = error_of(slice_of_scalar, {"n": "i32"})
+    assert "unsupported tensor index" in str(error)

@@ -39,6 +39,7 @@ WORDS = (
         r"program_id: axis must be 0, 1 or 2, not (.*)",
         r"program_id axis must be 0, 1, or 2 but got \1",
     ),
+    (r".* has no elements to pick.*", "unsupported tensor index"),
     (r"\w+ takes (fp32 or fp64), not (.*)", r"Expected dtype \1 but got \2"),
 )
 """Beginnings of Tegula's messages, and those that programs look for."""
