@@ -12,7 +12,7 @@ from tegula.codegen.loops.convert import binary, float_const, from_f32, intrinsi
 from tegula.codegen.loops.elementwise import elem, in_float
 from tegula.codegen.loops.lanes import Lanes, Position
 from tegula.codegen.loops.text import Val, Writer
-from tegula.codegen.simt.division import extreme
+from tegula.codegen.simt.division import MANY, extreme
 from tegula.codegen.simt.elementwise import RULES
 from tegula.codegen.simt.kernel import Emitter
 from tegula.ir.core import Op
@@ -74,7 +74,9 @@ def exponentials(k: Emitter, op: Op) -> bool:
     results to 0 where there are none."""
     (x,), (v,) = op.operands, op.results
     e = elem_of(x.type)
-    if not shape_of(x.type) or not isinstance(e, DType) or e.bits > 32 or len(k.regs(x)) < 4:
+    if not shape_of(x.type) or not isinstance(e, DType) or e.bits > 32:
+        return False
+    if not 4 <= len(k.regs(x)) <= MANY:
         return False
     l, w = k.l, k.w
     xs = [to_f32(l, y, e) for y in k.regs(x)]

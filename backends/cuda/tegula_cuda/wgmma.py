@@ -252,12 +252,19 @@ def _call(k: Emitter, text: str, constraints: str, operands: list[Val], types: l
           ) -> list[Val]:
     w = k.w
     args = ", ".join(f"{x.ty} {x.text}" for x in operands)
-    result = "{ " + ", ".join(types) + " }" if len(types) > 1 else types[0]
+    result = _record(k, types) if len(types) > 1 else types[0]
     call = f'call {result} asm sideeffect "{text}", "{constraints}"({args}) convergent'
     got = w.here(result, call)
     if len(types) == 1:
         return [got]
     return [w.here(t, f"extractvalue {result} {got.text}, {i}") for i, t in enumerate(types)]
+
+
+def _record(k: Emitter, types: list[str]) -> str:
+    """A named struct of one type many times: its name is short, and is written often."""
+    name = f"%{types[0]}x{len(types)}"
+    k.w.declares.setdefault(name, f"{name} = type {{ {', '.join(types)} }}")
+    return name
 
 
 def _fenced(k: Emitter, acc: list[Val], words: list[Val]) -> list[Val]:

@@ -3,7 +3,9 @@
 With y = 1/b rounded to nearest, q = a y is off by little, r = a - b q is exact, and q + r y is the
 quotient rounded to nearest (P. Markstein, "Computation of elementary functions on the IBM RISC
 System/6000 processor", 1990), as long as nothing overflows or becomes denormal on the way. Threads
-that hold anything else, zeros included, divide by the instruction.
+that hold anything else, zeros included, multiply by the reciprocal in f64: its error is below
+2^-51, and no quotient of two f32 that is not itself the middle between two f32 comes closer to one
+than 2^-48 (of its size).
 """
 
 from __future__ import annotations
@@ -15,13 +17,15 @@ from tegula.codegen.loops.lanes import Lanes
 from tegula.codegen.loops.text import Val
 from tegula.codegen.simt.registry import lowers
 from tegula.ir.core import Op
-from tegula.ir.types import elem_of, f32, shape_of
+from tegula.ir.types import elem_of, f32, f64, shape_of
 
 if TYPE_CHECKING:
     from tegula.codegen.simt.kernel import Emitter
 
 WORTH = 4
 """Numbers by one divisor from which on this pays."""
+MANY = 128
+"""Numbers of one thread from which on the code has one way only: two would be too long."""
 _SMALLEST, _LARGEST = 2.0**-100, 2.0**100
 _DIVISORS = 2.0**-20, 2.0**20
 
@@ -40,6 +44,8 @@ def _div(k: Emitter, op: Op) -> None:
 
 def _shared(k: Emitter, numbers: list[Val], divisors: list[Val], few: list[Val]) -> list[Val]:
     w, l = k.w, k.l
+    if len(numbers) > MANY:
+        return _in_f64(k, numbers, divisors, few)
     one = float_const(l, 1.0, f32)
     inverse = {b.text: w.pure("float", "fdiv float {}, {}", one, b) for b in few}
     branch = w.begin_if(_all_ordinary(k, numbers, few), "divide")
@@ -54,8 +60,25 @@ def _shared(k: Emitter, numbers: list[Val], divisors: list[Val], few: list[Val])
         fast.append(w.here("float", f"call float @llvm.fma.f32(float {rest.text}, "
                                     f"float {y.text}, float {q.text})"))
     w.begin_else(branch)
-    slow = [w.here("float", f"fdiv float {a.text}, {b.text}") for a, b in zip(numbers, divisors)]
-    return w.end_if(branch, fast, slow)
+    return w.end_if(branch, fast, _in_f64(k, numbers, divisors, few))
+
+
+def _in_f64(k: Emitter, numbers: list[Val], divisors: list[Val], few: list[Val]) -> list[Val]:
+    w = k.w
+    wide = {b.text: _reciprocal(k, b) for b in few}
+    out = []
+    for a, b in zip(numbers, divisors):
+        x = w.here("double", f"fpext float {a.text} to double")
+        x = w.here("double", f"fmul double {x.text}, {wide[b.text].text}")
+        out.append(w.here("float", f"fptrunc double {x.text} to float"))
+    return out
+
+
+def _reciprocal(k: Emitter, b: Val) -> Val:
+    """1 / b in f64."""
+    w = k.w
+    wide = w.here("double", f"fpext float {b.text} to double")
+    return w.here("double", f"fdiv double {float_const(k.l, 1.0, f64).text}, {wide.text}")
 
 
 def _all_ordinary(k: Emitter, numbers: list[Val], few: list[Val]) -> Val:
