@@ -1,7 +1,8 @@
 """Layout conversions: a tile moves to other registers and threads.
 
-Nothing, a choice of registers, or a way through shared memory. What is read from there at places
-that are known only at run time lies in rows that are shifted a little (`write_tile`).
+Nothing, a choice of registers, an exchange between lanes, or a way through shared memory. What is
+read from there at places that are known only at run time lies in rows that are shifted a little
+(`write_tile`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 from tegula.codegen.loops.text import Val
 from tegula.codegen.simt.layout import Layout, register_map
 from tegula.codegen.simt.registry import Context, lowers, shared_size
+from tegula.codegen.simt.shuffles import Shuffles, moved, shuffles
 from tegula.codegen.simt.swizzle import Exchange, exchange
 from tegula.codegen.simt.transfer import Waiting, get_tile, put_tile
 from tegula.ir.core import Op
@@ -31,10 +33,26 @@ def way_through(source: Layout, target: Layout, e: ScalarType, ctx: Context) -> 
     return exchange(source, target, shared_size(e), simt.matrix_loads, simt.matrix_stores)
 
 
+BARRIER_COST = 40
+"""What waiting for all threads and for memory costs, in instructions."""
+
+
+def way_inside(source: Layout, target: Layout, e: ScalarType, ctx: Context) -> Shuffles | None:
+    """How a tile moves between the lanes of warps, where that is cheaper than shared memory."""
+    way = shuffles(source, target, 8 * shared_size(e))
+    if way is None or len(source.lane) != len(target.lane):
+        return None
+    through = way_through(source, target, e, ctx)
+    cost = through.write.cost + through.read.cost + BARRIER_COST
+    return way if way.cost(source.registers) * max(1, shared_size(e) // 4) <= cost else None
+
+
 def _scratch(op: Op, ctx: Context) -> int:
     x, (v,) = op.operands[0], op.results
     source, target = ctx.layouts[x], ctx.layouts[v]
     if register_map(source, target) is not None:
+        return 0
+    if way_inside(source, target, elem_of(x.type), ctx) is not None:
         return 0
     return way_through(source, target, elem_of(x.type), ctx).memory.nbytes
 
@@ -49,6 +67,10 @@ def _convert(k: Emitter, op: Op) -> None:
         k.set(v, [regs[i] for i in picks])
         return
     e = elem_of(x.type)
+    inside = way_inside(source, target, e, k.ctx)
+    if inside is not None:
+        k.set(v, moved(k, regs, inside))
+        return
     way = way_through(source, target, e, k.ctx)
     base = k.shared(k.scratch(op))
     put_tile(k, base, way.memory, way.write, source, regs, e)
