@@ -46,7 +46,8 @@ RULES = (
     Rule("memory of a GPU", r"(not compiled with|compiled without) (CUDA|XPU)|pin_memory|"
                             r"Cannot access accelerator device"),
     Rule("prints once per thread of a GPU", r"Expected line .* (\d\d+) time\(s\), but saw 1 time"),
-    Rule("files of another compiler in a traceback", r"point inside core", r"point inside core"),
+    Rule("files of another compiler in a traceback", r"point inside core|__traceback__",
+         r"point inside core"),
     Rule("rounds results to bfloat16 and compares to a thousandth, which bfloat16 does not have",
          r"Tensor-likes are not close", r"\ndtype_dst_str='bfloat16'"),
     Rule("expects a limit that Tegula does not have: powers of two",
