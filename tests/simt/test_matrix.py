@@ -11,6 +11,7 @@ from simt import machine
 
 from tegula.codegen.simt.matrix import MatrixUnit, choose, result_layout, split_warps, tiling
 from tegula.codegen.simt.multiply import _kept, _picked
+from tegula.codegen.simt.plain_unit import plain_unit
 from tegula.ir.types import DTYPES, bf16, f16, f32, f64, i8, i32
 from tegula_cuda.compiler import CudaCompiler
 from tegula_cuda.matrix import units
@@ -160,6 +161,19 @@ def product(unit: MatrixUnit, shape: tuple[int, ...], depth: int, warps: int, ta
     assert (machine.gathered(layout, sums) == a @ b).all()
 
 
+@pytest.mark.parametrize("lanes", [16, 32, 64])
+def test_lanes_of_any_number_multiply_without_instructions(lanes: int) -> None:
+    for shape in ((64, 64, 16), (1, 1, 1), (2, 8, 4), (16, 1, 8), (4, 8, 8, 8), (1, 128, 2)):
+        unit = plain_unit(f32, shape, lanes, 4)
+        assert unit is not None
+        for layout in (unit.a, unit.b, unit.c):
+            layout.check()
+            assert len(layout.lane) == lanes.bit_length() - 1
+        if lanes == machine.LANES:
+            product(unit, shape[:-1], shape[-1], 4, False)
+    assert plain_unit(f32, (256, 256, 256), lanes, 4) is None
+
+
 SHAPES = [
     ((32, 32), 32), ((64, 16), 16), ((16, 64), 32), ((8, 8), 16), ((1, 1), 1), ((4, 2), 4),
     ((16, 8), 2), ((2, 16, 16), 16), ((4, 2, 8, 16), 8), ((128, 8), 64),
@@ -202,10 +216,10 @@ E4, E5 = DTYPES["f8e4nv"], DTYPES["f8e5"]
 @pytest.mark.parametrize(("arch", "a", "b", "acc", "precision", "name", "parts"), [
     ("sm_75", f16, f16, f32, "ieee", "m16n8k8.row.col.f32.f16.f16.f32", 1),
     ("sm_75", i8, i8, i32, "ieee", "m8n8k16.row.col.s32.s8.s8.s32", 1),
-    ("sm_75", f32, f32, f32, "tf32", None, 1),
+    ("sm_75", f32, f32, f32, "tf32", "plain", 1),
     ("sm_80", f16, f16, f16, "ieee", "m16n8k16.row.col.f32.f16.f16.f32", 1),
     ("sm_80", bf16, bf16, f32, "ieee", "m16n8k16.row.col.f32.bf16.bf16.f32", 1),
-    ("sm_80", f32, f32, f32, "ieee", None, 1),
+    ("sm_80", f32, f32, f32, "ieee", "plain", 1),
     ("sm_80", f32, f32, f32, "tf32", "m16n8k8.row.col.f32.tf32.tf32.f32", 1),
     ("sm_80", f32, f32, f32, "tf32x3", "m16n8k8.row.col.f32.tf32.tf32.f32", 2),
     ("sm_80", f32, f32, f32, "bf16x3", "m16n8k16.row.col.f32.bf16.bf16.f32", 2),
@@ -214,11 +228,11 @@ E4, E5 = DTYPES["f8e4nv"], DTYPES["f8e5"]
     ("sm_89", E4, E5, f32, "ieee", "m16n8k32.row.col.f32.e4m3.e5m2.f32", 1),
     ("sm_80", f64, f64, f64, "ieee", "m8n8k4.row.col.f64.f64.f64.f64", 1),
     ("sm_90a", f64, f64, f64, "ieee", "m16n8k16.row.col.f64.f64.f64.f64", 1),
-    ("sm_80", i32, i32, i32, "ieee", None, 1),
-    ("sm_80", f16, f16, f64, "ieee", None, 1),
+    ("sm_80", i32, i32, i32, "ieee", "plain", 1),
+    ("sm_80", f16, f16, f64, "ieee", "plain", 1),
 ])  # fmt: skip
 def test_choice_of_a_unit(arch, a, b, acc, precision, name, parts) -> None:  # type: ignore[no-untyped-def]
-    found = choose(simt_of(arch), a, b, acc, precision, (64, 64, 64))
+    found = choose(simt_of(arch), a, b, acc, precision, (64, 64, 64), 4)
     assert (found.unit.name if found else None) == name
     if found:
         assert found.parts == parts

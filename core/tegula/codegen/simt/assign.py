@@ -398,7 +398,7 @@ def source_layout(n: Natural, op: Op) -> Layout:
 def dot_layout(n: Natural, op: Op) -> Layout:
     """The layout of a product whose operands are registers."""
     shape = shape_of(op.results[0].type)
-    product = product_of(op, n.simt)
+    product = product_of(op, n.simt, n.warps)
     if product is not None:
         return result_layout(product.unit, shape, n.warps, feeds_rows(op, n.uses))
     share = max(1, prod(shape) // n.threads)

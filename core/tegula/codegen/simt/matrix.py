@@ -44,6 +44,8 @@ class MatrixUnit:
     c: Layout
     emit: Emit
     shorten: Callable[[Writer, Val], Val] | None = None
+    packs: bool = True
+    """Whether `emit` takes words; else it takes elements."""
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -67,10 +69,23 @@ _SHORTENED = {"tf32": (f32, 1), "tf32x3": (f32, 2), "bf16x3": (bf16, 2), "bf16x6
 """For each precision of f32: the type that the unit multiplies, and in how many parts."""
 
 
-def choose(simt: Simt, a: DType, b: DType, acc: DType, precision: str,
-           shape: Sequence[int]) -> Product | None:
+def choose(simt: Simt, a: DType, b: DType, acc: DType, precision: str, shape: Sequence[int],
+           warps: int) -> Product | None:
     """The way to multiply factors of these types; None where no unit does it right. `shape` is the
     product's [.., m, n, k]."""
+    from tegula.codegen.simt.plain_unit import plain_unit
+
+    found = _native(simt, a, b, acc, precision, shape)
+    if found is None:
+        wide = f32 if acc.is_float and acc.bits < 32 else acc
+        unit = plain_unit(wide, shape, simt.warp_size, warps)
+        found = Product(unit) if unit else None
+    return found
+
+
+def _native(simt: Simt, a: DType, b: DType, acc: DType, precision: str, shape: Sequence[int]
+            ) -> Product | None:
+    """The same, by matrix instructions only."""
     wide = f32 if acc.is_float and acc.bits < 32 else acc
     if a is f32 and acc.is_float:
         if precision not in _SHORTENED or wide is not f32:
@@ -202,20 +217,19 @@ def _factor(fragment: Layout, shape: tuple[int, ...], deep: Sequence[int], tiles
     return Layout(shape, (*register, *tiles, *deep), tuple(lane), tuple(warp))  # type: ignore[arg-type]
 
 
-def product_of(op: Op, simt: Simt) -> Product | None:
+def product_of(op: Op, simt: Simt, warps: int) -> Product | None:
     """How a unit makes the op's product; None where none does."""
     a, b, acc = (elem_of(v.type) for v in op.operands)
     assert isinstance(a, DType) and isinstance(b, DType) and isinstance(acc, DType)
-    *_, m, depth = shape_of(op.operands[0].type)
-    n = shape_of(op.operands[1].type)[-1]
-    if 0 in (m, n, depth):
+    shape = (*shape_of(op.operands[2].type), shape_of(op.operands[0].type)[-1])
+    if 0 in shape:
         return None
-    return choose(simt, a, b, acc, op.attrs["precision"], (m, n, depth))
+    return choose(simt, a, b, acc, op.attrs["precision"], shape, warps)
 
 
 def planned(op: Op, simt: Simt, layout: Layout) -> tuple[Product, Tiling] | None:
     """How a unit makes the op's product where its result has this layout."""
-    product = product_of(op, simt)
+    product = product_of(op, simt, 1 << len(layout.warp))
     if product is None:
         return None
     found = tiling(product.unit, layout, shape_of(op.operands[0].type)[-1])

@@ -109,9 +109,12 @@ class Factor:
             number = tile << self.bits | deep << self.bits + self.tile_bits
             columns = [self._element(number, r) for r in range(self.fragment.registers)]
             self._words[key] = [
-                words_of(self.k, [c[i] for c in columns]) for i in range(self.product.parts)
+                self._packed([c[i] for c in columns]) for i in range(self.product.parts)
             ]
         return self._words[key][part]
+
+    def _packed(self, values: Sequence[Val]) -> list[Val]:
+        return words_of(self.k, values) if self.product.unit.packs else list(values)
 
     def _element(self, number: int, register: int) -> list[Val]:
         """The parts of one element of a fragment."""
@@ -139,7 +142,9 @@ class Factor:
         return found
 
     def _first(self) -> DType:
-        return self.source if self.source is f32 else self.dtype
+        """The type that is cut into parts."""
+        cut = self.product.unit.shorten is not None or self.product.parts > 1
+        return f32 if cut else self.dtype
 
 
 def parts_of(k: Emitter, x: Val, product: Product, to: DType) -> list[Val]:

@@ -72,8 +72,16 @@ Pending = frozenset[Access]
 
 def plan_memory(function: Function, ctx: Context, assume_disjoint: bool = True) -> Plan:
     """Places and barriers for a kernel whose layouts are chosen."""
-    plan = Plan()
-    plan.later = _read_later(function)
+    plan = _placed(function, ctx, _read_later(function))
+    if plan.shared_bytes > ctx.simt.shared_limit:  # what is read at once need not stay there
+        plan = _placed(function, ctx, {})
+    Barriers(function, plan, assume_disjoint).run()
+    return plan
+
+
+def _placed(function: Function, ctx: Context, later: dict[Op, Op]) -> Plan:
+    """Where everything is in shared memory."""
+    plan = Plan(later=later)
     taken = _Lifetimes(function)
     taken.allocate(plan)
     turn = 0
@@ -86,7 +94,6 @@ def plan_memory(function: Function, ctx: Context, assume_disjoint: bool = True) 
             plan.scratch[op] = taken.free_place(plan, op, skip + size) + skip
             plan.sizes[op] = size
             plan.shared_bytes = max(plan.shared_bytes, plan.scratch[op] + size)
-    Barriers(function, plan, assume_disjoint).run()
     return plan
 
 
