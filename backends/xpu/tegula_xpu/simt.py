@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from tegula.codegen.loops.elementwise import Rule, in_float, minmax
+from tegula.codegen.loops.elementwise import in_float, minmax
 from tegula.codegen.loops.lanes import Lanes
 from tegula.codegen.loops.text import Val, Writer
 from tegula.codegen.simt.elementwise import RULES
@@ -56,6 +56,24 @@ def _mulhi(l: Lanes, op: Op, a: Val, b: Val) -> Val:
     return l.w.pure("i64", f"call spir_func i64 @{name}(i64 {{}}, i64 {{}})", a, b)
 
 
+def _negated(l: Lanes, op: Op, x: Val) -> Val:
+    """On processors: Intel's OpenCL runtime keeps a negated float over a barrier for one subgroup
+    only (seen in 2025.3 and 2026.2). So the sign is flipped by a bit that its compiler does not
+    know: launches have three dimensions, an odd number."""
+    if not x.ty.startswith(("half", "float", "double")):
+        return RULES["neg"](l, op, x)
+    w = l.w
+    size = {"half": 16, "float": 32, "double": 64}[x.ty]
+    ty = f"i{size}"
+    w.declare("_Z12get_work_dimv", "i32 ()")
+    dimensions = w.resize(w.pure("i32", "call spir_func i32 @_Z12get_work_dimv()"), ty, False)
+    sign = w.pure(ty, f"shl {ty} {{}}, {size - 1}", dimensions)
+    bits = w.pure(ty, f"bitcast {x.ty} {{}} to {ty}", x)
+    return w.pure(
+        x.ty, f"bitcast {ty} {{}} to {x.ty}", w.pure(ty, f"xor {ty} {{}}, {{}}", bits, sign)
+    )
+
+
 def _minmax(l: Lanes, op: Op, a: Val, b: Val) -> Val:
     """OpenCL's fmin and fmax prefer numbers; where NaN has to win it is put in afterwards."""
     e = elem_of(op.operands[0].type)
@@ -74,12 +92,14 @@ class XpuSimt(Simt):
     """An OpenCL device with subgroups of a fixed size."""
 
     native_math: tuple[str, ...] = ()
-    rules: ClassVar[dict[str, Rule]] = {"mulhi": _mulhi, "min": _minmax, "max": _minmax}
     scopes: ClassVar[dict[str, str]] = {"cta": "workgroup", "gpu": "device", "sys": ""}
 
     def __init__(self, target: Target) -> None:
         self.warp_size = int(target["subgroup"])
         self.shared_limit = int(target["shared_bytes"])
+        self.rules = {"mulhi": _mulhi, "min": _minmax, "max": _minmax}
+        if target.arch == "cpu":
+            self.rules["neg"] = _negated
         self._texts = printing.Texts()
 
     # -- the module
