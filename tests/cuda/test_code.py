@@ -145,6 +145,20 @@ def test_hints_reach_the_instructions(cache: str, evict: str, load: str, store: 
     assert load in ptx and store in ptx
 
 
+@tegula.jit
+def wrapping(x, y, first, base):
+    i = tl.arange(0, 256)
+    index = first + i
+    tl.store(y + i, tl.load(x + base + index, mask=index < first))
+
+
+def test_indices_that_may_wrap_around_are_no_neighbours() -> None:
+    """Each index is extended to 64 bits on its own: their distance there may be another one."""
+    ptx = ptx_of(wrapping, {}, x=F32, y=F32, first=ir.i32, base=ir.i64, aligned=False)
+    loads = ptx[: ptx.index("st.global")]
+    assert len(re.findall(r"mul\.wide\.s32|mad\.wide\.s32", loads)) == 2
+
+
 @pytest.mark.parametrize("warps", [1, 4, 8])
 def test_threads_and_registers_are_declared(warps: int) -> None:
     ptx = ptx_of(total, {"BLOCK": 1024}, x=F32, y=F32, num_warps=warps, maxnreg=40)

@@ -151,11 +151,22 @@ def machine(target: Target) -> TargetMachine:
     """The target machine of a target, made once."""
     import llvmlite.binding as llvm
 
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
+    _start_llvm()
     return llvm.Target.from_triple(target["triple"]).create_target_machine(
         cpu=target["cpu"], features=f"+ptx{target['ptx']}", opt=OPT_LEVEL
     )
+
+
+@cache
+def _start_llvm() -> None:
+    """Make LLVM ready. Its pass for straight-line strength reduction stays off: it takes the sum of
+    an index and a constant, both of 32 bits, for one that does not wrap around.
+    """
+    import llvmlite.binding as llvm
+
+    llvm.set_option("tegula", f"-debug-counter=slsr-counter={1 << 62}")
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
 
 
 def to_ptx(text: str, target: Target) -> str:
