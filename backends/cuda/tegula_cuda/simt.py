@@ -146,7 +146,8 @@ class CudaSimt(Simt):
     def async_copy(self, w: Writer, to: Val, ptr: Val, nbytes: int, pred: Val | None) -> None:
         way = "cg" if nbytes == 16 else "ca"
         text = f"cp.async.{way}.shared.global [$0], [$1], {nbytes}"
-        operands, constraints = f"i32 {to.text}, {ptr.ty} {ptr.text}", "r,l"
+        place = w.pure("i32", f"ptrtoint {to.ty} {{}} to i32", to)
+        operands, constraints = f"i32 {place.text}, {ptr.ty} {ptr.text}", "r,l"
         if pred is None or pred.const is not None:
             text += ";" if pred is None or pred.const else ", 0;"
         else:

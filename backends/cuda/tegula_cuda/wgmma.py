@@ -197,7 +197,7 @@ class Wgmma(SharedUnit):
             moved = w.mul(panel, k.i32(buffer.panel_bytes))
             leading, stride = buffer.panel_bytes // PIECE, 8 * buffer.row_bytes // PIECE
         fixed = _SWIZZLE[buffer.row_bytes] << 62 | stride << 32 | leading << 16
-        at = w.add(f.address, moved)
+        at = w.add(w.add(k.shared_base, f.address), moved)
         at = w.pure("i32", "lshr i32 {}, {}", at, k.i32(4))
         at = w.pure("i32", "and i32 {}, {}", at, k.i32(0x3FFF))
         wide = w.resize(at, "i64", False)

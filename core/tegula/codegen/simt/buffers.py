@@ -84,7 +84,7 @@ def vector_of(buffer: Buffer, layout: Layout, limit: int = PIECE) -> int:
 
 
 def addresses(k: Emitter, buffer: Buffer, layout: Layout, base: Val, step: int) -> list[Val]:
-    """Where every `step`-th register's element lies, as i32 addresses in shared memory."""
+    """Where every `step`-th register's element lies, in bytes from the start of shared memory."""
     w = k.w
     bases = [buffer.offset(b) for b in layout.threads]
     mine = k.linear(k.thread, bases)
@@ -105,17 +105,17 @@ def addresses(k: Emitter, buffer: Buffer, layout: Layout, base: Val, step: int) 
 
 
 def place(k: Emitter, buffer: Buffer, slot: Val | None) -> Val:
-    """The i32 address of one copy of a buffer."""
+    """Where one copy of a buffer begins, in bytes from the start of shared memory."""
     w = k.w
-    start = w.add(k.shared_base, k.i32(k.plan.buffers[buffer]))
+    start = k.i32(k.plan.buffers[buffer])
     if slot is None or buffer.copies == 1:
         return start
     return w.add(start, w.mul(slot, k.i32(buffer.nbytes)))
 
 
-def pointer(k: Emitter, address: Val) -> Val:
-    """An i32 address in shared memory as a pointer."""
-    return k.w.pure("ptr addrspace(3)", "inttoptr i32 {} to ptr addrspace(3)", address)
+def pointer(k: Emitter, offset: Val) -> Val:
+    """A place in shared memory as a pointer."""
+    return k.shared_at(0, offset)
 
 
 def put_tile(k: Emitter, buffer: Buffer, base: Val, layout: Layout, regs: Sequence[Val]) -> None:
@@ -166,7 +166,7 @@ def _async_copy(k: Emitter, op: Op) -> None:
     branch = k.w.begin_if(owner) if owner is not None else None
     for i, at in enumerate(ats):
         pred = masks[i * n] if masks is not None else None
-        k.simt.async_copy(k.w, at, ptrs[i * n], n * size, pred)
+        k.simt.async_copy(k.w, pointer(k, at), ptrs[i * n], n * size, pred)
     if branch is not None:
         k.w.end_if(branch)
 

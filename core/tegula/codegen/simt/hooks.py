@@ -167,7 +167,7 @@ class Simt:
     """Whether the machine copies from global to shared memory on its own."""
 
     def async_copy(self, w: Writer, to: Val, ptr: Val, nbytes: int, pred: Val | None) -> None:
-        """Begin to copy 4, 8 or 16 bytes to the i32 address `to` in shared memory; where `pred` is
+        """Begin to copy 4, 8 or 16 bytes to the place `to` in shared memory; where `pred` is
         false zeros are written."""
         raise NotImplementedError
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Factor:
-    """Where a factor is: in registers, or in shared memory at an i32 address. `transposed` means
+    """Where a factor is: in registers, or in shared memory at an offset. `transposed` means
     that the buffer holds the factor with its axes exchanged."""
 
     regs: tuple[Val, ...] = ()
@@ -129,7 +129,7 @@ def _shared_dot(k: Emitter, op: Op) -> None:
         v = op.operand(side)
         if side in laid:
             v, buffer = laid[side]
-            base = w.add(k.shared_base, k.i32(at))
+            base = k.i32(at)
             put_tile(k, buffer, base, k.layout(v), k.regs(v))
             factors[side] = Factor(buffer=buffer, address=base)
             at += buffer.nbytes
