@@ -21,13 +21,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pages import write_pages
+from pages import PASSES, render
 
 from tegula import ir
 from tegula.codegen.math import ExpandMath
 from tegula.codegen.math.library import LibraryFunction, Signature, library
 from tegula.codegen.math.measure import wide_enough
 from tegula.codegen.math.references import (
+    SAME,
     checked_at,
     expected,
     has_reference,
@@ -38,7 +39,6 @@ from tegula.codegen.math.trial import library_errors, library_kernel, runner
 from tegula.passes import PassContext
 
 RESULTS = Path(__file__).parent / "accuracy.json"
-PASSES = 256
 CHUNK = 1 << 20
 SAMPLES = 1 << 20
 """Rows of arguments in a pass over samples, where the values come from numpy or scipy."""
@@ -125,6 +125,7 @@ def measure(
             entry["error"], entry["at"] = error, [repr(a[at].item()) for a in x]
     entry["passes"] += 1
     results[key] = entry
+    results["machine"] = platform.machine()
     RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
     print(f"{key:32} pass {entry['passes']:2} {entry['error']:.3f} at {entry['at']}", flush=True)
 
@@ -137,12 +138,13 @@ def main() -> None:
     given = parser.parse_args()
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     if given.write:
-        write_pages(results, platform.machine())
+        for path, text in render(results).items():
+            path.write_text(text)
         return
     todo = [
         (f, s)
         for name, f in library().items()
-        if has_reference(name) and (name in given.names or not given.names)
+        if has_reference(name) and name not in SAME and (name in given.names or not given.names)
         for s in f.signatures
         if wide_enough() or s.float_type is ir.f32
     ]

@@ -9,7 +9,7 @@ from tegula import ir
 from tegula.codegen.math.functions import FUNCTIONS
 from tegula.codegen.math.library import LibraryFunction, Signature, library
 from tegula.codegen.math.measure import operation_counts
-from tegula.codegen.math.references import has_reference, is_exhaustive
+from tegula.codegen.math.references import SAME, has_reference, is_exhaustive
 
 DOCS = Path(__file__).parents[2] / "docs"
 PASSES = 256
@@ -118,9 +118,7 @@ def _tried(entry: dict[str, Any], signature: Signature) -> str:
 
 def _cells(results: dict[str, Any], f: LibraryFunction, s: Signature) -> list[str]:
     """Measured error, where it is, and the arguments that were tried."""
-    entry = results.get(f"{f.name}: {s}")
-    if entry is None:
-        return ["", "", ""]
+    entry = results[f"{SAME.get(f.name, f.name)}: {s}"]
     at = ", ".join(_short(v, s) for v in entry["at"])
     return [f"{entry['error']:.3f}", at, _tried(entry, s)]
 
@@ -148,7 +146,7 @@ def _math_row(results: dict[str, Any], name: str) -> str:
 
 
 def _measured_rows(results: dict[str, Any], f: LibraryFunction) -> list[str]:
-    doc = f.doc.replace("|", "\\\\|") + (f" For {f.domain}." if f.domain else "")
+    doc = (f.doc + (f" For {f.domain}." if f.domain else "")).replace("|", "\\|")
     rows = []
     for i, s in enumerate(f.signatures):
         types = str(s).replace(" -> ", " → ")
@@ -168,7 +166,7 @@ def _exact_rows() -> list[str]:
             continue
         base, _, mode = f.name.rpartition("_")
         family = base if mode in ("rn", "rz", "rd", "ru") and f.name != "rsqrt_rn" else ""
-        doc = f.doc.replace("|", "\\\\|")
+        doc = f.doc.replace("|", "\\|")
         if family:
             words = ("to nearest even", "toward zero", "down", "up")
             for word in words:
@@ -180,16 +178,19 @@ def _exact_rows() -> list[str]:
             for (_, rest), names in found.items()]  # fmt: skip
 
 
-def write_pages(results: dict[str, Any], machine: str) -> None:
-    rows = "\n".join(_math_row(results, name) for name in FUNCTIONS)
-    (DOCS / "math.md").write_text(MATH.format(rows=rows, machine=machine))
+def render(results: dict[str, Any]) -> dict[Path, str]:
+    """The pages' texts."""
+    machine = results["machine"]
     measured = [r for f in library().values() if has_reference(f.name)
                 for r in _measured_rows(results, f)]  # fmt: skip
-    (DOCS / "libdevice.md").write_text(
-        LIBDEVICE.format(
+    return {
+        DOCS / "math.md": MATH.format(
+            rows="\n".join(_math_row(results, name) for name in FUNCTIONS), machine=machine
+        ),
+        DOCS / "libdevice.md": LIBDEVICE.format(
             count=len(library()),
             measured="\n".join(measured),
             exact="\n".join(_exact_rows()),
             machine=machine,
-        )
-    )
+        ),
+    }

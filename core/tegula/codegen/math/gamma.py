@@ -49,8 +49,9 @@ def _around_two(t: Number, table: dict[str, tuple[float, ...]]) -> Pair:
     name = t.elem.name
     high, low = ONE_MINUS_EULER[name]
     p = two_product(t, high)
-    tail = fma(t * t, polynomial(t, table[name]), fma(t, low, p.lo))
-    return fast_two_sum(p.hi, tail)
+    lowest, *rest = table[name]
+    q = fast_two_sum(t.like(lowest), t * polynomial(t, rest))
+    return fast_two_sum(p.hi, fma(t, low, p.lo)) + two_product(t, t) * q
 
 
 def _stirling(x: Number, logarithm: Pair) -> Pair:

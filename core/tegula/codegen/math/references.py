@@ -17,11 +17,12 @@ from .measure import Array, binade_edges
 
 Reference = Callable[..., Array]
 
-_ALIASES = {
+SAME = {
     "fast_expf": "exp", "fast_logf": "log", "fast_log2f": "log2", "fast_sinf": "sin",
     "fast_cosf": "cos", "fast_tanhf": "tanh", "fast_exp10f": "exp10", "fast_log10f": "log10",
     "fast_powf": "pow", "fast_tanf": "tan",
 }  # fmt: skip
+"""Names that mean the function of another name, for f32 only."""
 
 # Where a function does its work; arguments from here are drawn evenly, besides any bits at all.
 _RANGES: dict[str, tuple[tuple[float, float], ...]] = {
@@ -79,7 +80,7 @@ def samples(
     several arguments such ones in random company.
     """
     rng = np.random.default_rng(seed)
-    name = _ALIASES.get(function.name, function.name)
+    name = SAME.get(function.name, function.name)
     ranges = _RANGES.get(name, ((-2, 2), (-1e3, 1e3)))
 
     def one(t: DType) -> Array:
@@ -105,7 +106,7 @@ def samples(
 
 def expected(function: LibraryFunction, signature: Signature, arguments: list[Array]) -> Array:
     """The values, in f64 for f32 and in long double for f64."""
-    name = _ALIASES.get(function.name, function.name)
+    name = SAME.get(function.name, function.name)
     single = signature.float_type is f32
     wide = np.float64 if single else np.longdouble
     with np.errstate(all="ignore"):
@@ -320,7 +321,7 @@ def _erfcx_far(mp: Any, x: Any) -> Any:
 
 def checked_at(function: LibraryFunction, signature: Signature) -> str:
     """By what the values are known."""
-    name = _ALIASES.get(function.name, function.name)
+    name = SAME.get(function.name, function.name)
     if signature.float_type is f32:
         return "scipy in f64" if name in _SCIPY else "numpy in f64"
     return "mpmath" if name in _SCIPY else "long double"
@@ -333,4 +334,4 @@ def is_exhaustive(signature: Signature) -> bool:
 
 def has_reference(name: str) -> bool:
     """Whether a function is measured here. The others are exact."""
-    return _ALIASES.get(name, name) in _NUMPY or _ALIASES.get(name, name) in _SCIPY
+    return SAME.get(name, name) in _NUMPY or SAME.get(name, name) in _SCIPY
