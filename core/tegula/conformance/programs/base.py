@@ -180,6 +180,8 @@ def sample(rng: np.random.Generator, dtype: DType, size: int) -> np.ndarray:
     kept = storage(dtype)
     if dtype.is_float:
         values = (rng.integers(-40, 40, size) / 4.0).astype(np.float64)
+        odd = rng.random(size) < 0.1  # of which narrower types do not hold all bits
+        values[odd] = rng.standard_normal(int(odd.sum())) * 3.0
         values[rng.random(size) < 0.05] = 0.0
         values[rng.random(size) < 0.05] = -0.0
         special = rng.random(size) < 0.04
