@@ -153,6 +153,42 @@ def test_a_dead_worker_is_replaced() -> None:
     assert sorted(a.outcome for a in answers) == ["crash", "crash", "pass", "pass"]
 
 
+def test_a_process_says_when_its_device_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tegula.conformance.worker import Server
+
+    server = Server({"backend": "interpreter"})
+    monkeypatch.setattr(server, "_answer", lambda job: {"outcome": job["outcome"]})
+
+    def lost(self: object) -> None:
+        raise OSError("the device is lost")
+
+    assert "done" not in server.answer({"outcome": "error"})
+    monkeypatch.setattr(type(server.context.session.device), "synchronize", lost)
+    assert server.answer({"outcome": "error"})["done"]
+    assert "done" not in server.answer({"outcome": "pass"})
+
+
+def test_a_process_that_lost_its_device_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tegula.conformance import pool as module
+
+    read, started = module.Worker.read, []
+
+    def last(self: module.Worker) -> tuple[dict[str, object] | None, bool]:
+        data, ended = read(self)
+        return ({**data, "done": True} if data else data), ended
+
+    def start(self: module.Worker) -> None:
+        started.append(self)
+
+    monkeypatch.setattr(module.Worker, "read", last)
+    monkeypatch.setattr(module.Worker, "warm_up", start)
+    job = {"do": "test", "id": "shape.arange"}
+    with Pool({"backend": "interpreter"}, 1) as pool:
+        answers = list(pool.map([job, job]))
+        assert not pool.workers
+    assert [a.outcome for a in answers] == ["pass", "pass"] and len(set(started)) == 2
+
+
 def test_the_interpreter_reaches_level_two_quickly() -> None:
     made = runner.run("interpreter", level=2, expression="plugin. compile.cap compile.opt control.")
 

@@ -176,6 +176,8 @@ class Pool:
                 data, ended = worker.read()
                 if data is not None:
                     worker.job = None
+                    if data.get("done"):
+                        self._replace(worker)
                     yield Answer(job, data.get("outcome", "error"), data)
                 elif ended:
                     message = f"the process {worker.ending()}"

@@ -45,6 +45,21 @@ class Server:
         self._tests: dict[str, Any] | None = None
 
     def answer(self, job: dict[str, Any]) -> dict[str, Any]:
+        """The answer; `done` is set where this process is of no more use."""
+        answer = self._answer(job)
+        if answer["outcome"] not in ("pass", "unsupported") and not self._works():
+            answer["done"] = True
+        return answer
+
+    def _works(self) -> bool:
+        """Whether the device still answers: some faults leave it useless to the process."""
+        try:
+            self.context.session.device.synchronize()
+        except Exception:
+            return False
+        return True
+
+    def _answer(self, job: dict[str, Any]) -> dict[str, Any]:
         kind = job["do"]
         if kind == "ready":
             return self.ready()
