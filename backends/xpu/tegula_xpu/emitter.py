@@ -60,12 +60,15 @@ def emit(kind: bytes, text: bytes) -> bytes:
 
 
 def _optimise(llvm: Any, module: Any, machine: Any) -> None:
-    """Little: the device's driver has a whole optimiser of its own. Combining instructions makes
-    integers of odd widths, which SPIR-V does not have."""
+    """Little: the device's driver has a whole optimiser of its own. LLVM's target relies on constants
+    being folded; combining instructions would make integers of widths that SPIR-V lacks.
+    """
     options = llvm.create_pipeline_tuning_options(speed_level=1)
     builder = llvm.create_pass_builder(machine, options)
     passes = llvm.create_new_function_pass_manager()
+    passes.add_sccp_pass()
     passes.add_simplify_cfg_pass()
+    passes.add_dead_code_elimination_pass()
     for function in module.functions:
         if not function.is_declaration:
             passes.run(function, builder)
