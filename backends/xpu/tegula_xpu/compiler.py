@@ -68,7 +68,7 @@ class XpuCompiler(Compiler):
         floats = sorted(n for n in dtypes if ALL[n].is_float)
         ints = sorted(n for n in dtypes if ALL[n].is_int and n != "i1")
         wide = [n for n in ints if ALL[n].bits >= 32]
-        atomic = {n for n in dtypes if ALL[n].bits < 64 or target["atomic64"]}
+        atomic = frozenset(n for n in dtypes if ALL[n].bits < 64 or target["atomic64"])
         whole = atomic.intersection(ints)
         return Capabilities(
             target,
@@ -83,7 +83,7 @@ class XpuCompiler(Compiler):
                     k: whole.union(atomic.intersection(floats))
                     for k in ("add", "max", "min", "xchg", "cas")
                 },
-                **{k: frozenset(whole) for k in ("and", "or", "xor")},
+                **{k: whole for k in ("and", "or", "xor")},
             },
             features=frozenset({"atomic_subnormals", "device_assert", "device_print", "streams"}),
             limits={

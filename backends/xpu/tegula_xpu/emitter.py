@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from functools import cache
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 TRIPLE = "spirv64-unknown-unknown"
 OPT_LEVEL = 2
@@ -60,8 +60,8 @@ def emit(kind: bytes, text: bytes) -> bytes:
 
 
 def _optimise(llvm: Any, module: Any, machine: Any) -> None:
-    """Little: the device's driver has a whole optimiser of its own. LLVM's target relies on constants
-    being folded; combining instructions would make integers of widths that SPIR-V lacks.
+    """Little: the device's driver has a whole optimiser of its own. LLVM's target relies on folded
+    constants; combining instructions would make integers of widths that SPIR-V lacks.
     """
     options = llvm.create_pipeline_tuning_options(speed_level=1)
     builder = llvm.create_pass_builder(machine, options)
@@ -78,12 +78,12 @@ def _optimise(llvm: Any, module: Any, machine: Any) -> None:
 # Messages: one letter, the length of what follows, what follows
 
 
-def send(stream: BinaryIO, kind: bytes, data: bytes) -> None:
+def send(stream: IO[bytes], kind: bytes, data: bytes) -> None:
     stream.write(kind + len(data).to_bytes(_LENGTH, "little") + data)
     stream.flush()
 
 
-def receive(stream: BinaryIO) -> tuple[bytes, bytes]:
+def receive(stream: IO[bytes]) -> tuple[bytes, bytes]:
     """The next message; EOFError if the other side has gone."""
     head = stream.read(1 + _LENGTH)
     size = int.from_bytes(head[1:], "little")
