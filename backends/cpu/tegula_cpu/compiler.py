@@ -79,7 +79,9 @@ class CpuCompiler(Compiler):
                 **{k: frozenset(floats + ints) for k in ("add", "max", "min", "xchg", "cas")},
                 **{k: frozenset(ints) for k in ("and", "or", "xor")},
             },
-            features=frozenset({"device_assert", "device_print", "unified_memory"}),
+            features=frozenset(
+                {"atomic_subnormals", "device_assert", "device_print", "unified_memory"}
+            ),
             limits={"vector_bits": int(target["vector_bits"])},
             numerics={
                 "fma": "contracted with enable_fp_fusion=True only",

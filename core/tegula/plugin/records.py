@@ -21,6 +21,7 @@ from tegula.plugin.errors import RecordError
 
 FEATURES = frozenset(
     {
+        "atomic_subnormals",  # atomic sums of f32 neither take nor leave subnormal numbers for 0
         "async_copy",  # copies between memories that overlap with computation
         "cooperative",  # all programs of a grid can wait for each other
         "debug_info",  # code maps back to source lines

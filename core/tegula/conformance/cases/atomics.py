@@ -44,9 +44,19 @@ def operands(kind: str, t: DType) -> tuple[np.ndarray, np.ndarray]:
     return e, np.roll(e, 7)
 
 
-def _distinct(kind: str, t: DType) -> Case:
-    """Every address once: the old value comes back and memory is updated."""
+def _subnormal(x: np.ndarray, t: DType) -> np.ndarray:
+    size = np.abs(x.astype(np.float64))
+    return (size > 0) & (size < 2.0 ** (1 - t.exponent_bias))
+
+
+def _distinct(kind: str, t: DType, subnormal: bool | None = None) -> Case:
+    """Every address once: the old value comes back and memory is updated. `subnormal` asks for
+    updates in which subnormal numbers take part, or for those in which none does."""
     old, value = operands(kind, t)
+    if subnormal is not None:
+        found = [_subnormal(x, t) for x in (old, value, updated(kind, t, old, value))]
+        kept = np.logical_or.reduce(found) == subnormal
+        old, value = old[kept], value[kept]
     n = old.size
     s = Sketch(32, (-(-n // 32), 1, 1))
     target = s.out("memory", t, updated(kind, t, old, value), before=old)
@@ -289,8 +299,15 @@ def specs() -> Iterator[Spec]:
         if t is i1:
             continue
         for kind in kinds_of(t):
-            make = partial(_distinct, kind, t)
+            sums = kind == "add" and t is f32
+            make = partial(_distinct, kind, t, False if sums else None)
             yield Spec(f"atomic.{kind}.{t}", make, ("atomic_rmw",), (t,), frozenset({"tail"}))
+            if sums:  # memory that adds by itself may know no subnormal numbers
+                make = partial(_distinct, kind, t, True)
+                yield Spec(
+                    f"atomic.{kind}.{t}.subnormal", make, ("atomic_rmw",), (t,),
+                    features=frozenset({"atomic_subnormals"}),
+                )  # fmt: skip
             if kind != "xchg":
                 make = partial(_collisions, kind, t)
                 tags = frozenset({"collision"})
