@@ -101,7 +101,9 @@ class InterpreterCompiler(Compiler):
                 **{kind: frozenset(floats + ints) for kind in ("add", "max", "min", "xchg", "cas")},
                 **{kind: frozenset(ints) for kind in ("and", "or", "xor")},
             },
-            features=frozenset({"atomic_subnormals", "device_assert", "device_print", "debug_info", "unified_memory"}),
+            features=frozenset(
+                "atomic_subnormals device_assert device_print debug_info unified_memory".split()
+            ),
             numerics={"fma": "single rounding", "denormals": "kept", "deterministic": True},
         )
 
