@@ -16,7 +16,7 @@ _MANY_STEPS = Bound(100.0, 0.25)
 
 TABLE = (
     LibraryFunction("erfc", "1 - erf(x).", _ONE, errors.erfc, Bound(1.0), Bound(1.0)),
-    LibraryFunction("erfcx", "exp(x²) erfc(x).", _ONE, errors.erfcx, Bound(1.3), Bound(1.3)),
+    LibraryFunction("erfcx", "exp(x²) erfc(x).", _ONE, errors.erfcx, Bound(1.5), Bound(1.2)),
     LibraryFunction("normcdf", "The normal distribution function.", _ONE, errors.normcdf,
                     Bound(1.0), Bound(1.0)),
     LibraryFunction("erfinv", "The inverse of erf.", _ONE, errors.erfinv, Bound(1.05), Bound(1.05)),
