@@ -3,12 +3,13 @@
     python benchmarks/math/accuracy.py                 go on where the last run stopped
     python benchmarks/math/accuracy.py --passes 1      a 256th of all f32, samples of the rest
     python benchmarks/math/accuracy.py exp erfc        some functions only
-    python benchmarks/math/accuracy.py --write         write the pages from what was measured
+    python benchmarks/math/accuracy.py --write         publish what was measured
 
 Functions of one f32 are tried on all 2**32 of them, in 256 passes over every 256th; the others, and
-those of f64, on samples. Results are kept in accuracy.json beside this file, after every pass, so
-that a run may be stopped at any time; a function whose formula has changed starts anew. Runs on the
-CPU backend on one core, where a pass takes a second or two and all of it some hours.
+those of f64, on samples. Results are kept in accuracy.progress.json beside this file, after every
+pass, so that a run may be stopped at any time; a function whose formula has changed starts anew.
+Publishing copies them to accuracy.json and writes the pages. Runs on the CPU backend, where a pass
+over a function takes a second or two of one core (TEGULA_NUM_THREADS=1), and all of it some hours.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from tegula.codegen.math.trial import library_errors, library_kernel, runner
 from tegula.passes import PassContext
 
 RESULTS = Path(__file__).parent / "accuracy.json"
+PROGRESS = RESULTS.with_suffix(".progress.json")
 CHUNK = 1 << 20
 SAMPLES = 1 << 20
 """Rows of arguments in a pass over samples, where the values come from numpy or scipy."""
@@ -126,18 +128,26 @@ def measure(
     entry["passes"] += 1
     results[key] = entry
     results["machine"] = platform.machine()
-    RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
+    save(results, PROGRESS)
     print(f"{key:32} pass {entry['passes']:2} {entry['error']:.3f} at {entry['at']}", flush=True)
+
+
+def save(results: dict[str, Any], path: Path) -> None:
+    whole = path.with_suffix(".new")
+    whole.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
+    whole.replace(path)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help="write the pages, measure nothing")
+    parser.add_argument("--write", action="store_true", help="publish, measure nothing")
     parser.add_argument("--passes", type=int, default=PASSES, help="stop after so many passes")
     parser.add_argument("names", nargs="*", help="functions; all of them if none is named")
     given = parser.parse_args()
-    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    known = next((path for path in (PROGRESS, RESULTS) if path.exists()), None)
+    results = json.loads(known.read_text()) if known else {}
     if given.write:
+        save(results, RESULTS)
         for path, text in render(results).items():
             path.write_text(text)
         return
