@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tegula.ir import Module
     from tegula.passes import Pipeline
 
+
 def _check_dtypes(module: Module, capabilities: Capabilities) -> None:
     """Raise if something has a dtype that the device lacks."""
     from tegula.ir.types import Pointer, elem_of
@@ -83,7 +84,7 @@ class XpuCompiler(Compiler):
                     k: whole.union(atomic.intersection(floats))
                     for k in ("add", "max", "min", "xchg", "cas")
                 },
-                **{k: whole for k in ("and", "or", "xor")},
+                **dict.fromkeys(("and", "or", "xor"), whole),
             },
             features=frozenset({"atomic_subnormals", "device_assert", "device_print", "streams"}),
             limits={

@@ -10,12 +10,13 @@ from typing import Any, ClassVar
 from tegula.codegen.loops.elementwise import in_float, minmax
 from tegula.codegen.loops.lanes import Lanes
 from tegula.codegen.loops.text import Val, Writer
+from tegula.codegen.simt import swapping
 from tegula.codegen.simt.elementwise import RULES
 from tegula.codegen.simt.hooks import GLOBAL, Simt
 from tegula.ir.core import Op
 from tegula.ir.types import DType, elem_of
 from tegula.plugin import Target
-from tegula_xpu import atomics, printing, spirv
+from tegula_xpu import printing, spirv
 
 _CONVERGENT = {
     "_Z7barrierj": "void (i32)",
@@ -88,6 +89,15 @@ def _minmax(l: Lanes, op: Op, a: Val, b: Val) -> Val:
     return in_float(l, e, either, a, b)
 
 
+def _instruction(kind: str, e: DType) -> str | None:
+    """LLVM's name of an atomic where devices have it."""
+    if e.bits < 32:
+        return None
+    if e.is_float:
+        return {"add": "fadd", "xchg": "xchg"}.get(kind)
+    return f"u{kind}" if kind in ("max", "min") and not e.is_signed else kind
+
+
 class XpuSimt(Simt):
     """An OpenCL device with subgroups of a fixed size."""
 
@@ -100,6 +110,7 @@ class XpuSimt(Simt):
         self.rules = {"mulhi": _mulhi, "min": _minmax, "max": _minmax}
         if target.arch == "cpu":
             self.rules["neg"] = _negated
+            self.products_written_out = 512  # the runtime for CPUs compiles long code slowly
         self._texts = printing.Texts()
 
     # -- the module
@@ -156,17 +167,24 @@ class XpuSimt(Simt):
     # -- atomics
 
     def _order(self, sem: str, scope: str) -> str:
-        return self.syncscope(scope) + atomics.ORDERINGS[sem]
+        return self.syncscope(scope) + swapping.ORDERINGS[sem]
 
     def atomic_rmw(
         self, w: Writer, kind: str, ptr: Val, value: Val, e: DType, sem: str, scope: str
     ) -> Val:
-        return atomics.read_modify_write(w, kind, ptr, value, e, self._order(sem, scope))
+        order, verb = self._order(sem, scope), _instruction(kind, e)
+        if verb is None:
+            return swapping.read_modify_write(w, kind, ptr, value, e, order)
+        return w.here(
+            value.ty,
+            f"atomicrmw {verb} {ptr.ty} {ptr.text}, {value.ty} {value.text} {order}, "
+            f"align {e.itemsize}",
+        )
 
     def atomic_cas(
         self, w: Writer, ptr: Val, cmp: Val, value: Val, e: DType, sem: str, scope: str
     ) -> Val:
-        return atomics.compare_and_swap(w, ptr, cmp, value, e.itemsize, self._order(sem, scope))
+        return swapping.compare_and_swap(w, ptr, cmp, value, e.itemsize, self._order(sem, scope))
 
     # -- talking to the host
 

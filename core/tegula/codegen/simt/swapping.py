@@ -1,5 +1,5 @@
-"""Atomics as OpenCL devices have them: on words of 32 and 64 bits. Everything else is a loop around
-a compare-and-swap of the word that the element lies in.
+"""Atomics that a machine has no instruction for: loops around a compare-and-swap of the word in which
+the element lies.
 """
 
 from __future__ import annotations
@@ -8,25 +8,17 @@ from collections.abc import Callable
 
 from tegula.codegen.loops.convert import from_f32, to_f32
 from tegula.codegen.loops.elementwise import minmax
-from tegula.codegen.loops.lanes import Lanes, Position, mem_type, reg_type
+from tegula.codegen.loops.lanes import Lanes, Position, mem_type
 from tegula.codegen.loops.text import Scope, Val, Writer
 from tegula.codegen.simt.elementwise import from_memory, to_memory
 from tegula.ir.types import DType, f32, f64
 
 ORDERINGS = {"relaxed": "monotonic", "acquire": "acquire", "release": "release",
              "acq_rel": "acq_rel"}  # fmt: skip
-_PLAIN = frozenset({"add", "and", "or", "xor", "xchg"})
 
 
 def read_modify_write(w: Writer, kind: str, ptr: Val, value: Val, e: DType, order: str) -> Val:
     """The old element, as it lies in memory; `order` is LLVM's text of scope and ordering."""
-    verb = _instruction(kind, e)
-    if verb is not None:
-        return w.here(
-            value.ty,
-            f"atomicrmw {verb} {ptr.ty} {ptr.text}, {value.ty} {value.text} {order}, "
-            f"align {e.itemsize}",
-        )
     if kind == "xchg":
         bits = _raw(w, value)
         return _cooked(w, _swapping(w, ptr, e.itemsize, lambda _: bits, order), value.ty)
@@ -37,17 +29,6 @@ def read_modify_write(w: Writer, kind: str, ptr: Val, value: Val, e: DType, orde
         return _raw(w, to_memory(w, new, e))
 
     return _cooked(w, _swapping(w, ptr, e.itemsize, updated, order), value.ty)
-
-
-def _instruction(kind: str, e: DType) -> str | None:
-    """LLVM's name of the operation where devices have it."""
-    if e.bits < 32:
-        return None
-    if e.is_float:
-        return {"add": "fadd", "xchg": "xchg"}.get(kind)
-    if kind in _PLAIN:
-        return kind
-    return kind if e.is_signed else "u" + kind
 
 
 def combined(w: Writer, kind: str, a: Val, b: Val, e: DType) -> Val:
@@ -152,6 +133,3 @@ def _raw(w: Writer, x: Val) -> Val:
 def _cooked(w: Writer, x: Val, ty: str) -> Val:
     """Bits as a value."""
     return x if x.ty == ty else w.pure(ty, f"bitcast {x.ty} {{}} to {ty}", x)
-
-
-__all__ = ["ORDERINGS", "compare_and_swap", "read_modify_write", "reg_type"]
