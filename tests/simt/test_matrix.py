@@ -164,14 +164,14 @@ def product(unit: MatrixUnit, shape: tuple[int, ...], depth: int, warps: int, ta
 @pytest.mark.parametrize("lanes", [16, 32, 64])
 def test_lanes_of_any_number_multiply_without_instructions(lanes: int) -> None:
     for shape in ((64, 64, 16), (1, 1, 1), (2, 8, 4), (16, 1, 8), (4, 8, 8, 8), (1, 128, 2)):
-        unit = plain_unit(f32, shape, lanes, 4)
+        unit = plain_unit(f32, shape, lanes, 4, 4096)
         assert unit is not None
         for layout in (unit.a, unit.b, unit.c):
             layout.check()
             assert len(layout.lane) == lanes.bit_length() - 1
         if lanes == machine.LANES:
             product(unit, shape[:-1], shape[-1], 4, False)
-    assert plain_unit(f32, (256, 256, 256), lanes, 4) is None
+    assert plain_unit(f32, (256, 256, 256), lanes, 4, 4096) is None
 
 
 SHAPES = [

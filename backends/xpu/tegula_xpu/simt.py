@@ -111,6 +111,7 @@ class XpuSimt(Simt):
         if target.arch == "cpu":
             self.rules["neg"] = _negated
             self.products_written_out = 512  # the runtime for CPUs compiles long code slowly
+            self.products_written_out = 512  # the runtime for CPUs compiles long code slowly
         self._texts = printing.Texts()
 
     # -- the module

@@ -15,6 +15,7 @@ from tegula.codegen.loops.text import Val, Writer
 from tegula.ir.types import DType
 
 if TYPE_CHECKING:
+    from tegula.codegen.simt.bulk import BulkCopies
     from tegula.codegen.simt.kernel import Emitter
     from tegula.codegen.simt.matrix import MatrixUnit
     from tegula.codegen.simt.products import SharedUnit
@@ -180,6 +181,9 @@ class Simt:
         for matrix units once all threads have passed a barrier."""
         raise NotImplementedError
 
+    bulk_copies: BulkCopies | None = None
+    """How the machine copies blocks of tensors; None if it does not."""
+
     def shared_fence(self, w: Writer) -> None:
         """After this and a barrier, matrix units see what this thread wrote to shared memory."""
 
@@ -193,6 +197,9 @@ class Simt:
         factors mean that these may be shortened."""
         return ()
 
+    products_written_out: int = 4096
+    """Up to how many multiplications of one thread are written one by one where no matrix unit
+    makes a product; beyond there is a loop, which is slower."""
     matrix_loads: bool = False
     """Whether `load_matrices` is there."""
     matrix_stores: bool = False

@@ -78,7 +78,7 @@ def choose(simt: Simt, a: DType, b: DType, acc: DType, precision: str, shape: Se
     found = _native(simt, a, b, acc, precision, shape)
     if found is None:
         wide = f32 if acc.is_float and acc.bits < 32 else acc
-        unit = plain_unit(wide, shape, simt.warp_size, warps)
+        unit = plain_unit(wide, shape, simt.warp_size, warps, simt.products_written_out)
         found = Product(unit) if unit else None
     return found
 

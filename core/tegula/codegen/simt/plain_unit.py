@@ -22,18 +22,17 @@ SIDE = 4
 """Rows and columns of one lane."""
 DEPTH = 4
 """Elements along the common axis that are read at once."""
-LONGEST = 4096
-"""Multiplications of one thread that are written out."""
 
 
-def plain_unit(e: DType, shape: Sequence[int], lanes: int, warps: int) -> MatrixUnit | None:
-    """The unit for a product [.., m, n, k] whose sums are of type `e`; None where its code would
-    be too long."""
+def plain_unit(e: DType, shape: Sequence[int], lanes: int, warps: int, longest: int
+               ) -> MatrixUnit | None:
+    """The unit for a product [.., m, n, k] whose sums are of type `e`; None where a thread would
+    have more than `longest` multiplications."""
     *batch, m, n, k = shape
     if e.is_float and e not in (f32, f64):
         return None
     share = max(1, prod(batch) * m * n // (lanes * warps))
-    if share * k > LONGEST:
+    if share * k > longest:
         return None
     columns = min(SIDE, share, n)
     rows = min(SIDE, max(1, share // columns), m)
