@@ -1,5 +1,5 @@
-"""Atomics that a machine has no instruction for: loops around a compare-and-swap of the word in which
-the element lies.
+"""Atomics that a machine has no instruction for: loops around a compare-and-swap of the word that
+holds the element.
 """
 
 from __future__ import annotations
