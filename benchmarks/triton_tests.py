@@ -45,6 +45,8 @@ def main() -> int:
     parser.add_argument("tests", nargs="*", help="test files or ids, below TREE/test/unit")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--every", type=int, default=1, help="of a function's cases, every n-th")
+    parser.add_argument("--jobs", type=int, default=1, help="processes, each with its own cases")
+    parser.add_argument("--shard", default="1/1", help=argparse.SUPPRESS)
     parser.add_argument("-k", dest="words", default="", help="as for pytest")
     parser.add_argument("--out", default="triton_tests.jsonl")
     parser.add_argument("--fresh", action="store_true", help="forget what --out has")
@@ -72,13 +74,40 @@ def main() -> int:
     out = Path(options.out)
     if options.fresh and out.exists():
         out.unlink()
-    for test in options.tests:
-        run_file(options, test, out)
+    if options.jobs > 1:
+        run_jobs(options, out)
+    else:
+        for test in options.tests:
+            run_file(options, test, out)
     print(table(read(out), options.failures))
     return 0
 
 
 # -- the parent
+
+RESTART = 75
+"""How a child ends that can use its device no more."""
+
+
+def run_jobs(options: argparse.Namespace, out: Path) -> None:
+    """Run shards of the cases side by side, and put their results together."""
+    parts = [out.with_suffix(f".{n}{out.suffix}") for n in range(1, options.jobs + 1)]
+    processes = []
+    for number, part in enumerate(parts, 1):
+        if options.fresh and part.exists():
+            part.unlink()
+        command = [
+            sys.executable, __file__, options.tree, *options.tests, "--device", options.device,
+            "--every", str(options.every), "-k", options.words, "--out", str(part),
+            "--shard", f"{number}/{options.jobs}", "--timeout", str(options.timeout),
+        ]  # fmt: skip
+        processes.append(subprocess.Popen(command, stdout=subprocess.DEVNULL))
+    with contextlib.suppress(KeyboardInterrupt):
+        for process in processes:
+            process.wait()
+    with out.open("a") as file:
+        for part in parts:
+            file.write(part.read_text() if part.exists() else "")
 
 
 def run_file(options: argparse.Namespace, test: str, out: Path) -> None:
@@ -87,6 +116,7 @@ def run_file(options: argparse.Namespace, test: str, out: Path) -> None:
         command = [
             sys.executable, __file__, options.tree, test, "--child", "--device", options.device,
             "--every", str(options.every), "-k", options.words, "--out", str(out),
+            "--shard", options.shard,
         ]  # fmt: skip
         if options.show:
             command.append("--show")
@@ -94,6 +124,8 @@ def run_file(options: argparse.Namespace, test: str, out: Path) -> None:
         how = watch(process, out, options.timeout)
         running = started(out)
         if running is None:
+            if process.returncode == RESTART:
+                continue
             if process.returncode not in (0, 1, 5):  # not: passed, failed, nothing to run
                 print(f"{test}: nothing more was run ({how})", file=sys.stderr)
             return
@@ -246,7 +278,9 @@ def child(options: argparse.Namespace) -> int:
         arguments += ["-k", options.words]
     if not options.show:
         arguments += ["--no-summary", "--no-header"]
-    plugin = Recorder(Path(options.out), options.every, not (case or options.words))
+    number, count = map(int, options.shard.split("/"))
+    whole = number == 1 and not (case or options.words)
+    plugin = Recorder(Path(options.out), options.every, whole, (number, count))
     code = pytest.main(arguments, plugins=[plugin])
     return int(code)
 
@@ -322,8 +356,11 @@ def filecheck() -> types.ModuleType:
 class Recorder:
     """A plugin that writes down what happens, and leaves out what has been run."""
 
-    def __init__(self, out: Path, every: int, whole: bool) -> None:
+    def __init__(
+        self, out: Path, every: int, whole: bool, shard: tuple[int, int] = (1, 1)
+    ) -> None:
         self.out = out
+        self.shard = shard
         self.whole = whole
         """Whether all cases of the file are looked at."""
         self.every = every
@@ -332,12 +369,15 @@ class Recorder:
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         seen: collections.Counter[str] = collections.Counter()
-        keep, all_items = [], list(items)
+        keep, all_items, number = [], list(items), 0
         for item in items:
             function = item.nodeid.split("[")[0]
             index = seen[function]
             seen[function] += 1
-            if index % self.every == 0 and item.nodeid not in self.done:
+            if index % self.every:
+                continue
+            number += 1
+            if number % self.shard[1] == self.shard[0] - 1 and item.nodeid not in self.done:
                 keep.append(item)
                 parameters = getattr(getattr(item, "callspec", None), "params", {})
                 given = "".join(f"\n{n}={v!r}" for n, v in parameters.items())
@@ -373,6 +413,16 @@ class Recorder:
         else:
             error = f"{report.capstdout[-TAIL:]}\n{report.longrepr}"
             self.record(report.nodeid, *judge(self.text.get(report.nodeid, ""), error))
+
+    def pytest_runtest_logfinish(self) -> None:
+        """End the process where a test left the device useless for all others."""
+        import torch
+
+        if torch.cuda.is_available() and torch.cuda.is_initialized():
+            try:
+                torch.cuda.synchronize()
+            except Exception:
+                os._exit(RESTART)
 
     def pytest_pyfunc_call(self, pyfuncitem: Any) -> Any:
         """Run a test; if a statement that looks at IR text stops it, once more without these."""
