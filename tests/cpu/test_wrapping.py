@@ -8,6 +8,7 @@ from cpu.lowering import Maker, check, normal, zeros
 
 from tegula import ir
 from tegula.ir import Value
+from tegula.ir.types import DTYPES
 
 LARGEST = (1 << 31) - 1
 N = 70
@@ -280,3 +281,20 @@ def test_loops_that_advance_an_index() -> None:
                [line(b, s)], block)
 
     check({"o": zeros(4 * N, np.int64), "s": LARGEST - 100}, body)
+
+
+@pytest.mark.parametrize("kind", ["f32", "bf16"])
+@pytest.mark.parametrize("n", [20, 33, 70, 100, 127, 128, 130])
+def test_columns_of_products_repeat(n: int, kind: str) -> None:
+    """Columns whose indices start again anywhere in the panels that a product packs."""
+    depth, shape, e = 16, (16, 256), DTYPES[kind]
+
+    def body(b, x, y, o, count):
+        rows, columns = turned(b, b.index((depth,)), b.rem(
+            b.index((shape[1],)), b.splat(count, shape=(shape[1],))), shape)
+        right = b.load(b.at(y, b.add(b.mul(rows, b.splat(count, shape=shape)), columns)))
+        left = b.get(x, (depth, depth))
+        b.put(o, b.dot(b.cast(left, to=e), b.cast(right, to=e), b.full(0.0, shape, ir.f32)))
+
+    check({"x": normal(depth * depth), "y": normal(depth * n), "o": zeros(shape[0] * shape[1]),
+           "count": n}, body, tolerance=1e-5)

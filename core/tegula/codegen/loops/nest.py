@@ -172,6 +172,13 @@ class Nest:
             probe[self.vdim] = Along(self.w.const(0, "i64"), 1)
         return probe
 
+    def _last_row(self) -> list[Lane]:
+        """The index of the last row."""
+        index = self.probe()
+        for d in self.rows:
+            index[d] = self.k.index_const(self.slot.space[d] - 1)
+        return index
+
     def _either(self, condition: Val, first: Callable[[], None], second: Callable[[], None],
                 *stems: str) -> None:
         """One of two versions of the nest."""
@@ -511,6 +518,8 @@ class Nest:
         found = self._remainders()
         if not found or self.n == 1:
             return wraps, condition
+        # A view may go on in later rows where a row ends: panels of columns lie side by side.
+        ends = dict(reversed(self.walk(tuple(self._last_row())))) if self.slot.view else {}
         for v, index in found:
             if v in wraps:
                 continue
@@ -522,13 +531,19 @@ class Nest:
                 continue
             e = elem_of(v.type)
             assert isinstance(e, DType)
-            if (self.extent - 1) * x.m > min(e.max_value, 1 << 62):
+            reach = (self.extent - 1) * x.m
+            if max(reach, max(shape_of(v.type)) * x.m) > min(e.max_value, 1 << 62):
                 continue
             first = RULES["rem"](l, op, x.base, d.val)
-            last = w.add(first, w.const((self.extent - 1) * x.m, first.ty))
+            last = w.add(first, w.const(reach, first.ty))
+            end = w.add(x.base, w.const(reach, x.base.ty))
+            if v in ends:
+                other = self.ev.eval(op.operands[0], ends[v])
+                assert isinstance(other, Lin)
+                further = w.sub(other.base, x.base)
+                last, end = w.add(last, further), w.add(end, further)
             ok = w.icmp("slt" if e.is_signed else "ult", last, d.val)
             # The index itself must not wrap around its type on the way either.
-            end = w.add(x.base, w.const((self.extent - 1) * x.m, x.base.ty))
             rises = w.icmp("sge" if e.is_signed else "uge", end, x.base)
             ok = w.pure("i1", "and i1 {}, {}", ok, rises)
             if e.is_signed:
