@@ -89,3 +89,29 @@ def test_uninstalling_takes_the_path_back(monkeypatch: pytest.MonkeyPatch) -> No
     assert os.environ["PYTHONPATH"] == STARTUP
     uninstall()
     assert "PYTHONPATH" not in os.environ
+
+
+ASSERTING = """
+import torch, triton
+import triton.language as tl
+
+@triton.jit(debug=False)
+def checks(x):
+    tl.device_assert(tl.load(x) > 0, "not positive")
+
+x = torch.zeros(1)
+try:
+    checks[(1,)](x, debug=False)
+    print("passed")
+except RuntimeError:
+    print("stopped")
+"""
+
+
+@pytest.mark.parametrize("value, expected", [("0", "passed"), ("1", "stopped")])
+def test_the_variable_for_assertions_holds_for_all_kernels(
+    tmp_path: Path, value: str, expected: str
+) -> None:
+    path = tmp_path / "asserting.py"
+    path.write_text(ASSERTING)
+    assert run("-m", "tegula.compat.triton", str(path), TRITON_DEBUG=value) == expected

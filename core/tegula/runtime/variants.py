@@ -32,6 +32,11 @@ Pairs = list[tuple[int, int, bool]]
 foreign_options: set[str] = set()
 """Options of other projects' compilers, which launches may give where their programs are run."""
 
+asserts_everywhere = False
+"""Whether the setting `asserts` holds for kernels that say debug=False, too: so other projects have
+it.
+"""
+
 
 @dataclass(slots=True)
 class Prepared:
@@ -112,7 +117,7 @@ class Variants:
         if self.kernel.debug is not None:
             options.setdefault("debug", self.kernel.debug)
         if config.asserts:
-            options.setdefault("debug", True)
+            options["debug"] = True if asserts_everywhere else options.get("debug", True)
         for name in [name for name in options if name not in known]:
             if name in foreign_options:
                 del options[name]

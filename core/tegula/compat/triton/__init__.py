@@ -61,6 +61,7 @@ def install(*, children: bool = False) -> None:
     rules.shown = _type_with_shape
     environment.adopt(os.environ)
     variants.foreign_options |= FOREIGN_OPTIONS
+    variants.asserts_everywhere = True
     dtypes.home = "triton.language"
     listeners.connect()
 
@@ -81,6 +82,7 @@ def uninstall() -> None:
     rules.shown = None
     sys.meta_path.remove(_finder)
     variants.foreign_options -= FOREIGN_OPTIONS
+    variants.asserts_everywhere = False
     dtypes.home = "tegula.language"
     listeners.disconnect()
     for name in [n for n in sys.modules if n == "triton" or n.startswith("triton.")]:
