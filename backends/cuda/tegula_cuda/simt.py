@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tegula.codegen.loops.text import Val, Writer
 from tegula.codegen.simt.hooks import SHARED_SYMBOL, Access, Simt, unpacked
+from tegula.codegen.simt.printing import Texts
 from tegula.ir.types import DType
 from tegula.plugin import ANY, Capabilities, Target
 from tegula_cuda import access, atomics, native, printing
@@ -51,7 +52,7 @@ class CudaSimt(Simt):
         features = features_of(target)
         self.matrix_loads = "ldmatrix" in features
         self.matrix_stores = "stmatrix" in features
-        self._texts = printing.Texts()
+        self._texts = Texts()
 
     @property
     def prints(self) -> bool:
@@ -76,7 +77,8 @@ class CudaSimt(Simt):
         facts = [f'"nvvm.reqntid"="{threads}"']
         if self.options.maxnreg is not None:
             facts.append(f'"nvvm.maxnreg"="{self.options.maxnreg}"')
-        return f"attributes #0 = {{ nounwind {' '.join(facts)} }}\n{self._texts.definitions()}"
+        texts = self._texts.definitions(printing.TEXTS)
+        return f"attributes #0 = {{ nounwind {' '.join(facts)} }}\n{texts}"
 
     # -- threads
 
@@ -198,11 +200,8 @@ class CudaSimt(Simt):
 
     # -- talking to the host
 
-    def print_value(
-        self, w: Writer, prefix: str, value: Val, e: Any, hex: bool, where: Sequence[Val],
-        index: Sequence[Val],
-    ) -> None:  # fmt: skip
-        printing.print_value(w, self._texts, prefix, value, e, hex, where, index)
+    def print_line(self, w: Writer, text: str, arguments: Sequence[Val]) -> None:
+        printing.print_line(w, self._texts.of(text), arguments)
 
 
 def _alignment(ty: str, facts: dict[str, Any]) -> str:

@@ -13,6 +13,7 @@ from tegula.codegen.loops.text import Val, Writer
 from tegula.codegen.simt import swapping
 from tegula.codegen.simt.elementwise import RULES
 from tegula.codegen.simt.hooks import GLOBAL, Simt
+from tegula.codegen.simt.printing import Texts
 from tegula.ir.core import Op
 from tegula.ir.types import DType, elem_of
 from tegula.plugin import Target
@@ -112,7 +113,7 @@ class XpuSimt(Simt):
             self.rules["neg"] = _negated
             self.products_written_out = 512  # the runtime for CPUs compiles long code slowly
             self.products_written_out = 512  # the runtime for CPUs compiles long code slowly
-        self._texts = printing.Texts()
+        self._texts = Texts()
 
     # -- the module
 
@@ -141,7 +142,7 @@ class XpuSimt(Simt):
 
     def footer(self, name: str, threads: int) -> str:
         sizes = f"!0 = !{{i32 {self.warp_size}}}\n!1 = !{{i32 {threads}, i32 1, i32 1}}\n"
-        return sizes + self._texts.definitions()
+        return sizes + printing.definitions(self._texts)
 
     # -- threads
 
@@ -189,10 +190,8 @@ class XpuSimt(Simt):
 
     # -- talking to the host
 
-    def print_value(
-        self, w: Writer, prefix: str, value: Val, e: Any, hex: bool, where: Sequence[Val],
-        index: Sequence[Val],
-    ) -> None:  # fmt: skip
-        printing.print_value(w, self._texts, prefix, value, e, hex, where, index)
+    def print_line(self, w: Writer, text: str, arguments: Sequence[Val]) -> None:
+        printing.print_line(w, self._texts.of(text), arguments)
 
+    print_long = "l"
     clocked = False  # the extension for clocks is not there on most devices

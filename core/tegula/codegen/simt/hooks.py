@@ -217,9 +217,11 @@ class Simt:
 
     # -- talking to the host
 
-    def print_value(self, w: Writer, prefix: str, value: Val, e: Any, hex: bool,
-                    where: Sequence[Val], index: Sequence[Val]) -> None:
-        """Print one element: program ids `where`, its coordinates `index`."""
+    print_long: str = "ll"
+    """How `print_line` names integers of 64 bits."""
+
+    def print_line(self, w: Writer, text: str, arguments: Sequence[Val]) -> None:
+        """Print a text as printf does; integers are i32 or i64, floats `float` or `double`."""
         raise NotImplementedError
 
     clocked: bool = True

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tegula.codegen.simt.hooks import ERROR_PARAMETER, GLOBAL
+from tegula.codegen.simt.printing import bare_line, element_lines
 from tegula.codegen.simt.registry import lowers
 from tegula.ir.core import Op
 from tegula.ir.types import elem_of
@@ -25,7 +26,7 @@ def _print(k: Emitter, op: Op) -> None:
     where = _programs(k)
     if not op.operands:
         branch = w.begin_if(w.icmp("eq", k.thread, k.i32(0)))
-        k.simt.print_value(w, op.attrs["prefix"], k.i32(0), None, False, where, [])
+        k.simt.print_line(w, bare_line(op.attrs["prefix"]), where)
         w.end_if(branch)
         return
     for number, v in enumerate(op.operands):
@@ -36,12 +37,13 @@ def _print(k: Emitter, op: Op) -> None:
         columns = [k.coordinates(layout, axis) for axis in range(layout.rank)]
         owner = k.owner(layout)
         sizes = op.attrs["bounds"][number] if "bounds" in op.attrs else layout.shape
+        text, passed = element_lines(k, prefix, elem_of(v.type), op.attrs["hex"], sizes)
         mine = w.begin_if(owner) if owner is not None else None
         for r, x in enumerate(k.regs(v)):
             index = [c[r] for c in columns]
             there = _within(k, index, sizes, layout.shape)
             inner = w.begin_if(there) if there is not None else None
-            k.simt.print_value(w, prefix, x, elem_of(v.type), op.attrs["hex"], where, index)
+            k.simt.print_line(w, text, [*where, *index, passed(x)])
             if inner is not None:
                 w.end_if(inner)
         if mine is not None:
