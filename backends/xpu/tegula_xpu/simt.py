@@ -13,11 +13,12 @@ from tegula.codegen.loops.text import Val, Writer
 from tegula.codegen.simt import swapping
 from tegula.codegen.simt.elementwise import RULES
 from tegula.codegen.simt.hooks import GLOBAL, Simt
+from tegula.codegen.simt.matrix import MatrixUnit
 from tegula.codegen.simt.printing import Texts
 from tegula.ir.core import Op
 from tegula.ir.types import DType, elem_of
 from tegula.plugin import Target
-from tegula_xpu import printing, spirv
+from tegula_xpu import matrix, printing, spirv
 
 _CONVERGENT = {
     "_Z7barrierj": "void (i32)",
@@ -108,10 +109,10 @@ class XpuSimt(Simt):
     def __init__(self, target: Target) -> None:
         self.warp_size = int(target["subgroup"])
         self.shared_limit = int(target["shared_bytes"])
+        self._columns = int(target["matrix"])
         self.rules = {"mulhi": _mulhi, "min": _minmax, "max": _minmax}
         if target.arch == "cpu":
             self.rules["neg"] = _negated
-            self.products_written_out = 512  # the runtime for CPUs compiles long code slowly
             self.products_written_out = 512  # the runtime for CPUs compiles long code slowly
         self._texts = Texts()
 
@@ -187,6 +188,14 @@ class XpuSimt(Simt):
         self, w: Writer, ptr: Val, cmp: Val, value: Val, e: DType, sem: str, scope: str
     ) -> Val:
         return swapping.compare_and_swap(w, ptr, cmp, value, e.itemsize, self._order(sem, scope))
+
+    # -- matrix units
+
+    def matrix_units(self, a: DType, b: DType, acc: DType) -> Sequence[MatrixUnit]:
+        if self._columns != self.warp_size:
+            return ()
+        found = matrix.units(self._columns).get((a, b, acc))
+        return () if found is None else (found,)
 
     # -- talking to the host
 
