@@ -9,8 +9,11 @@ from kernel_runner import build, jit, run
 import tegula.language as tl
 from tegula.codegen.math.library import library
 from tegula.errors import CompilationError
+from tegula.interp import run_kernel
 from tegula.language.extra import libdevice
 from tegula.language.extra.libdevice import fast_dividef as quotient
+from tegula.passes import PassContext
+from tegula.passes.contract import Contract
 
 pytestmark = pytest.mark.usefixtures("on_each_backend")
 
@@ -87,3 +90,21 @@ def test_a_tile_of_several_dimensions_has_its_orders_counted() -> None:
 
     np.testing.assert_allclose(out[:8], scipy_special.jn(n, x), rtol=1e-12)
     np.testing.assert_allclose(out[8], scipy_special.yn(3, 0.5), rtol=1e-12)
+
+
+def test_rounded_products_and_sums_are_never_fused() -> None:
+    @jit
+    def kernel(x, out):
+        a, b, c = tl.load(x), tl.load(x + 1), tl.load(x + 2)
+        tl.store(out, libdevice.add_rn(a * b, c))
+        tl.store(out + 1, libdevice.mul_rn(a, b) + c)
+        tl.store(out + 2, libdevice.sub_rn(a * b, -c))
+        tl.store(out + 3, a * b + c)
+
+    x = np.array([1 + 2.0**-12, 1 + 2.0**-12, -1], np.float32)
+    out = np.zeros(4, np.float32)
+    module = Contract().run(build(kernel, [x, out]), PassContext())
+    run_kernel(module, 1, [x, out])
+    rounded = x[0] * x[1] + x[2]
+
+    assert out.tolist() == [rounded, rounded, rounded, rounded + np.float32(2.0**-24)]

@@ -53,6 +53,19 @@ def test_error_is_within_the_declared_bound(f: LibraryFunction, index: int) -> N
     assert same_bits(interpreted, *_thinned([actual], 300)).all(), "the backends differ"
 
 
+@pytest.mark.parametrize("f", [f for f in library().values() if has_reference(f.name)],
+                         ids=lambda f: f.name)  # fmt: skip
+def test_fusing_products_and_sums_keeps_the_bound(f: LibraryFunction) -> None:
+    """Backends may round a product and its sum once, where a kernel's options let them."""
+    (s, *_) = [s for s in f.signatures if s.float_type is f32]
+    x = _thinned(samples(f, s, 3000), 20_000)
+    actual = runner(f, s, "cpu", {"enable_fp_fusion": True})(*x)
+    error, at = library_errors(f, s, actual, expected(f, s, x))
+
+    place = ", ".join(repr(a[at]) for a in x)
+    assert error <= f.bound(f32).ulp, f"{f.name}({place}) is {error} ulp off"
+
+
 def test_every_name_is_exact_or_has_a_reference() -> None:
     for f in library().values():
         exact = f.f32_bound is EXACT and f.f64_bound is EXACT

@@ -15,6 +15,7 @@ from library_samples import BACKENDS, arguments, function, same_bits
 
 from tegula import ir
 from tegula.codegen.math.library import library
+from tegula.codegen.math.trial import runner
 
 INF, NAN = math.inf, math.nan
 
@@ -337,3 +338,12 @@ def test_correctly_rounded_inverse_root() -> None:
     with np.errstate(all="ignore"):
         wanted = (1 / np.sqrt(special.astype(np.float64))).astype(np.float32)
     assert same_bits(function("rsqrt_rn", 0, "interpreter")(special), wanted).all()
+
+
+@pytest.mark.parametrize("name", ["add_rd", "sub_ru", "mul_rz", "div_rd", "fma_ru", "sqrt_rd"])
+def test_fusing_products_and_sums_keeps_directed_rounding(name: str) -> None:
+    f = library()[name]
+    for s in f.signatures:
+        x = arguments(s, 300)
+        plain = runner(f, s, "cpu")(*x)
+        assert same_bits(runner(f, s, "cpu", {"enable_fp_fusion": True})(*x), plain).all()

@@ -52,8 +52,9 @@ def _side(r: Number, error: Number, finite: Number, mode: str) -> Number:
 
 
 def add(a: Number, b: Number, mode: str) -> Number:
+    """a + b, which is not fused with a product before it."""
     if mode == "rn":
-        return a + b
+        return fma(a, 1.0, b)
     s = two_sum(a, b)
     result = _side(s.hi, s.lo, a.finite() & b.finite(), mode)
     if mode == "rd":  # a sum of 0 is -0 but for two positive zeros
@@ -67,9 +68,10 @@ def sub(a: Number, b: Number, mode: str) -> Number:
 
 
 def mul(a: Number, b: Number, mode: str) -> Number:
-    p = a * b
+    """a · b, which is not fused with a sum behind it."""
     if mode == "rn":
-        return p
+        return fma(a, b, -0.0)
+    p = a * b
     (m, i), (n, j) = split_exponent(a), split_exponent(b)
     error = fma(m, n, -load_exponent(p, -(i + j)))
     return _side(p, error, a.finite() & b.finite(), mode)

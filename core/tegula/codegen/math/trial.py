@@ -33,13 +33,19 @@ def library_kernel(function: LibraryFunction, signature: Signature, block: int =
 
 
 def runner(
-    function: LibraryFunction, signature: Signature, backend: str = "interpreter"
+    function: LibraryFunction,
+    signature: Signature,
+    backend: str = "interpreter",
+    options: dict[str, Any] | None = None,
 ) -> Callable[..., Array]:
-    """The function for arrays of any size."""
+    """The function for arrays of any size; `options` are those of compiled backends."""
     module = library_kernel(function, signature)
     types = [numpy_dtype(t) for t in signature.arguments]
     result = numpy_dtype(signature.result)
-    launch = _on_interpreter(module) if backend == "interpreter" else _on_backend(module, backend)
+    if backend == "interpreter":
+        launch = _on_interpreter(module)
+    else:
+        launch = _on_backend(module, backend, options or {})
 
     def run(*arguments: Array) -> Array:
         arrays = [np.ascontiguousarray(a, t) for a, t in zip(arguments, types, strict=True)]
@@ -84,13 +90,15 @@ def _on_interpreter(module: Module) -> Callable[[list[Array], int, int], None]:
     return launch
 
 
-def _on_backend(module: Module, backend: str) -> Callable[[list[Array], int, int], None]:
+def _on_backend(
+    module: Module, backend: str, options: dict[str, Any]
+) -> Callable[[list[Array], int, int], None]:
     from tegula.conformance.case import Launch
     from tegula.conformance.session import Session, enter
     from tegula.plugin import MemoryRange
 
     session = Session(backend)
-    kernel = session.device.load(session.compile(module))
+    kernel = session.device.load(session.compile(module, options))
 
     def launch(arrays: list[Array], size: int, programs: int) -> None:
         arguments: list[Any] = [*(a.ctypes.data for a in arrays), size]
