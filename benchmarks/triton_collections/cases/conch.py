@@ -5,6 +5,7 @@ boxes. References are the collection's own; those for attention and products are
 from __future__ import annotations
 
 import importlib
+from itertools import chain
 from typing import Any
 
 import torch
@@ -38,7 +39,10 @@ def rms_norm(shape: tuple[int, int], dtype: torch.dtype, fused: bool) -> None:
     op, reference = both("normalization.rms_norm", "fused_add_rms_norm" if fused else "rms_norm")
     if not fused:
         return compare(op(x, weight, 1e-6), reference(x, weight, 1e-6), 1e-2)
-    got, want = op(x.clone(), y.clone(), weight, 1e-6), reference(x.clone(), y.clone(), weight, 1e-6)
+    got, want = (
+        op(x.clone(), y.clone(), weight, 1e-6),
+        reference(x.clone(), y.clone(), weight, 1e-6),
+    )
     for a, b in zip(got, want):
         compare(a, b, 1e-2 if dtype != torch.bfloat16 else 3e-2)
     return None
@@ -119,7 +123,9 @@ def mixed_precision_gemm(bits: str, sizes: tuple[int, int, int], dtype: torch.dt
     m, n, k = sizes
     x, weight = randn(m, k, dtype=dtype), randn(k, n)
     zero_points = not kind.has_bias()
-    reference, quantised, scales, zeros = quant_utils.quantize_weights(weight, kind, 64, zero_points)
+    reference, quantised, scales, zeros = quant_utils.quantize_weights(
+        weight, kind, 64, zero_points
+    )
     packed = quant_utils.pack_rows(quantised, kind.size_bits, k, n)
     got = op(
         x, packed, scales.to(dtype), zeros, kind.size_bits, kind.bias if kind.has_bias() else 0, 64
@@ -175,7 +181,7 @@ def gemm_in_rows(kind: str) -> None:
 
 def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float, causal: bool,
               softcap: float, last: bool = True) -> torch.Tensor:  # fmt: skip
-    """Of (queries, heads, size) to (keys, heads, size); causal as for the last tokens, or the first."""
+    """Of (queries, heads, size) to (keys, heads, size); causal for the last tokens, or the first."""
     group = q.shape[1] // k.shape[1]
     k, v = k.double().repeat_interleave(group, 1), v.double().repeat_interleave(group, 1)
     scores = torch.einsum("qhd,khd->hqk", q.double(), k) * scale
@@ -297,7 +303,7 @@ def copy_blocks(dtype: torch.dtype, size: int) -> None:
     pairs = [(0, 5), (3, 9), (7, 1)]
     op(*caches, torch.tensor(pairs))
     reference(*expected, pairs)
-    for got, want in zip(sum(caches, []), sum(expected, [])):
+    for got, want in zip(chain(*caches), chain(*expected)):
         compare(got, want, 0.0)
 
 

@@ -29,7 +29,9 @@ def device(name: str, shared: int = 232448) -> None:
 
 def points(shape: tuple[int, ...], dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
     batch, count, clusters, width = shape
-    return randn(batch, count, width, dtype=dtype), randn(batch, clusters, width, dtype=dtype, seed=1)
+    return randn(batch, count, width, dtype=dtype), randn(
+        batch, clusters, width, dtype=dtype, seed=1
+    )
 
 
 def nearest(got: torch.Tensor, distance: torch.Tensor, slack: float) -> None:
@@ -68,8 +70,12 @@ def means(x: torch.Tensor, ids: torch.Tensor, old: torch.Tensor) -> torch.Tensor
     return torch.where(counts > 0, member.mT @ x.double() / counts.clamp(min=1), old.double())
 
 
-UPDATES = (update.triton_centroid_update_euclid, update.triton_centroid_update_sorted_euclid,
-           update.triton_centroid_update_cosine, update.triton_centroid_update_sorted_cosine)  # fmt: skip
+UPDATES = (
+    update.triton_centroid_update_euclid,
+    update.triton_centroid_update_sorted_euclid,
+    update.triton_centroid_update_cosine,
+    update.triton_centroid_update_sorted_cosine,
+)
 
 
 @cases.over(shape=SHAPES, dtype=FLOATS, function=UPDATES)

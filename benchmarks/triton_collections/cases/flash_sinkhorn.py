@@ -201,7 +201,7 @@ def mat5_of_16_bits(sizes: Any) -> None:
 
 
 @cases.over(
-    fault="looks for the width among positional arguments, and tunes with blocks that are too narrow",
+    fault="looks for the width among positional arguments, and tunes with too narrow blocks",
     sizes=SIZES[2:],
 )  # fmt: skip
 def mat5_tuned_wide(sizes: Any) -> None:
@@ -347,8 +347,8 @@ def box_screen(sizes: Any, budget: float) -> None:
     gap = torch.maximum(low_x[:, None] - high_y[None], low_y[None] - high_x[:, None]).clamp(min=0)
     bounds = [(h + s).double().view(-1, block).amax(1) for h, s in zip(t.shifted, (alpha, beta))]
     mass = [v.double().view(-1, block).logsumexp(1) for v in t.logs]
-    limit = (bounds[0][:, None] + bounds[1][None]
-             + t.eps * (-torch.tensor(budget).log() + torch.maximum(mass[0][:, None], mass[1][None])))  # fmt: skip
+    share = torch.maximum(mass[0][:, None], mass[1][None]) - torch.tensor(budget).log()
+    limit = bounds[0][:, None] + bounds[1][None] + t.eps * share
     want = compressed((gap**2).sum(-1) < limit)
     compare(got[0], want[0])
     compare(got[1], want[1])

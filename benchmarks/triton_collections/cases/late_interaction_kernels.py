@@ -8,7 +8,15 @@ from typing import Any
 
 import torch
 from case import Cases, compare, randn
-from late_interaction_kernels import autograd, fp8, fused_head, plaid, reference, score_pairs, varlen
+from late_interaction_kernels import (
+    autograd,
+    fp8,
+    fused_head,
+    plaid,
+    reference,
+    score_pairs,
+    varlen,
+)
 from late_interaction_kernels.backward import lowmem, unified
 
 cases = Cases()
@@ -38,7 +46,9 @@ def exact(*tensors: torch.Tensor) -> list[torch.Tensor]:
     return [t.detach().double().requires_grad_(t.requires_grad) for t in tensors]
 
 
-def gradients(got: torch.Tensor, want: torch.Tensor, inputs: Any, leaves: Any, tolerance: float) -> None:
+def gradients(
+    got: torch.Tensor, want: torch.Tensor, inputs: Any, leaves: Any, tolerance: float
+) -> None:
     """Compare results, and the gradients of their weighted sums."""
     compare(got, want, tolerance)
     weight = randn(*got.shape, seed=5)
@@ -74,7 +84,7 @@ def backward(sizes: Any, dtype: torch.dtype, masked: bool, method: str) -> None:
 @cases.over(sizes=SIZES, method=(unified.maxsim_backward_unified, lowmem.maxsim_backward_lowmem))
 def backward_alone(sizes: Any, method: Any) -> None:
     """Against the package's own formula for the gradients."""
-    queries, documents, tokens, others, _ = sizes
+    queries, documents, tokens, *_ = sizes
     q, d = batch(sizes, torch.float32)
     grad = randn(queries, documents)
     best = torch.einsum("ild,jtd->ijlt", q, d).argmax(-1).int().view(-1, tokens)
@@ -90,9 +100,7 @@ def eight_bits(sizes: Any, masked: bool, each: bool) -> None:
     read = fp8.dequantize_fp8_per_token if each else fp8.dequantize_fp8_per_tensor
     (q, of_q), (d, of_d) = (quantize(t) for t in batch(sizes, torch.float32))
     keep = masks(sizes) if masked else (None, None)
-    got = fp8.maxsim_inference_fp8(
-        q, d, scale_Q=of_q, scale_D=of_d, q_mask=keep[0], d_mask=keep[1]
-    )
+    got = fp8.maxsim_inference_fp8(q, d, scale_Q=of_q, scale_D=of_d, q_mask=keep[0], d_mask=keep[1])
     want = reference.maxsim_reference(read(q, of_q).double(), read(d, of_d).double(), *keep)
     compare(got, want, 2e-3)
 
