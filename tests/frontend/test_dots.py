@@ -118,6 +118,27 @@ def test_packed_along_the_other_dimension():
 
 
 @jit
+def signed_scales(out, a, b, scales, M: tl.constexpr, K: tl.constexpr):
+    x = tl.load(a + tl.arange(0, M)[:, None] * K + tl.arange(0, K))
+    y = tl.load(b + tl.arange(0, K)[:, None] * M + tl.arange(0, M))
+    places = scales + tl.arange(0, M)[:, None] * (K // 32) + tl.arange(0, K // 32)
+    signed = tl.load(places).to(tl.int8, bitcast=True)
+    c = tl.dot_scaled(x, signed, "e5m2", y, tl.load(places), "e5m2")
+    tl.store(out + tl.arange(0, M)[:, None] * M + tl.arange(0, M), c)
+
+
+def test_exponents_may_be_signed_bytes():
+    m, k = 4, 64
+    a, x = operand((m, k), "e5m2", 0)
+    b, y = operand((k, m), "e5m2", 0)
+    scales = RNG.integers(120, 136, (m, k // 32)).astype(np.uint8)
+    factors = np.repeat(np.exp2(scales.astype(np.float32) - 127), 32, 1)
+    out = np.zeros((m, m), np.float32)
+    run(signed_scales, out, a, b, scales, m, k)
+    np.testing.assert_allclose(out, (x * factors) @ (y * factors.T), rtol=1e-5)
+
+
+@jit
 def unequal_groups(p):
     a = tl.full((32, 64), 0, tl.uint8)
     b = tl.full((64, 32), 0, tl.uint8)

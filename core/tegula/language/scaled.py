@@ -13,6 +13,7 @@ from tegula.ir.types import (
     f8e5,
     f16,
     f32,
+    i8,
     i32,
     u8,
     u32,
@@ -54,7 +55,7 @@ def dot_scaled(
 
     Formats are e2m1 (two in a uint8, along K, or along the other dimension without k_pack), e4m3,
     e5m2, bf16 and fp16; bytes stand for the bits of the formats. lhs_scale is [.., M, K / group]
-    and rhs_scale [.., N, K / group]: exponents (e8m0, uint8) or fp8e4nv, or None.
+    and rhs_scale [.., N, K / group]: exponents (e8m0, as uint8 or int8) or fp8e4nv, or None.
     """
     a, b = _operand(s, lhs, lhs_format, "lhs"), _operand(s, rhs, rhs_format, "rhs")
     x = _values(s, a, lhs_format, s.flag(lhs_k_pack, "dot_scaled: lhs_k_pack"), True, "lhs")
@@ -141,9 +142,10 @@ def _group(s: Semantic, scale: Any, shape: tuple[int, ...], rows: int, what: str
     """How many numbers share a scale; None without scales."""
     if scale is None:
         return None
-    if not isinstance(scale, tensor) or scale.ir_elem not in (u8, f8e4nv):
+    if not isinstance(scale, tensor) or scale.ir_elem not in (u8, i8, f8e4nv):
         raise LanguageError(
-            f"dot_scaled: {what} is a tile of uint8 (exponents) or fp8e4nv, not {describe(scale)}"
+            f"dot_scaled: {what} is a tile of uint8 (or int8: exponents) or fp8e4nv, not "
+            f"{describe(scale)}"
         )
     depth = shape[-1] if what == "lhs_scale" else shape[-2]
     got = scale.ir_shape
@@ -163,7 +165,7 @@ def _scaled(
     if group is None:
         return s.cast(x, kind)
     *batch, rows, count = scale.ir_shape
-    factor = _exponent(s, scale) if scale.ir_elem is u8 else s.cast(scale, f32)
+    factor = s.cast(scale, f32) if scale.ir_elem is f8e4nv else _exponent(s, scale)
     wide = s.emit("expand_dims", factor.handle, axis=len(scale.ir_shape))
     wide = s.broadcast_to(wide, (*batch, rows, count, group))
     spread = s.emit("reshape", wide.handle, shape=(*batch, rows, count * group))
@@ -176,7 +178,7 @@ def _scaled(
 
 def _exponent(s: Semantic, scale: tensor) -> tensor:
     """2 to the power of x - 127; NaN for 255."""
-    wide = s.cast(scale, u32)
+    wide = s.cast(s.bitcast(scale, u8), u32)
     bits = s.shl(wide, 23)
     smallest = s.constant(1 << 22, u32, scale.ir_shape)
     nan = s.constant(0x7FC00000, u32, scale.ir_shape)
