@@ -7,6 +7,7 @@ reductions, scans and products by values that change nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from tegula.ir.builder import Builder
 from tegula.ir.core import Block, Cloner, Function, Op, Value
@@ -145,7 +146,8 @@ def _access(p: _Padder, op: Op) -> Sequence[Value]:
     values = {name: p.value(v) for name, v in given.items() if v is not None}
     first = values.pop("ptr")
     rest = [values.pop("value")] if "value" in values else []
-    made = b.create(op.name, first, *rest, mask=inside, **values, **op.attrs)
+    named: dict[str, Any] = {**values, **op.attrs}
+    made = b.create(op.name, first, *rest, mask=inside, **named)
     return [made] if op.results else []
 
 
