@@ -271,7 +271,10 @@ def child(options: argparse.Namespace) -> int:
     provide_to_children(tree)
     name, _, case = options.tests[0].partition("::")
     path = find(tree / "test" / "unit", name)
+    ini = Path(tempfile.mkdtemp(), "pytest.ini")  # not that of a project around the tree
+    ini.write_text("[pytest]\n")
     arguments = [f"{path}::{case}" if case else str(path), "--rootdir", str(tree), "-q",
+                 "-c", str(ini),
                  "--device", options.device, "-p", "no:cacheprovider", "--tb=short",
                  "-p", "no:warnings"]  # fmt: skip
     if options.words:
