@@ -16,13 +16,16 @@ from tegula_cuda.launcher import (
     ASSERTION,
     DRIVER_ERROR,
     GRID_TOO_LARGE,
+    MAP_ERROR,
     NO_WHOLE_CLUSTERS,
     Attribute,
     Config,
     Handle,
     Launcher,
+    Maps,
     launch_attributes,
 )
+from tegula_cuda.tma import MAP_BYTES, Map, Number
 
 CONTEXT, OTHER, FUNCTION, STREAM = 0x1000, 0x2000, 0x3000, 0x4000
 ERROR_ADDRESS = 0x7000_0000_5000
@@ -42,6 +45,10 @@ class FakeDriver:
     values: list[int] = field(default_factory=list)
     attributes: list[tuple[int, int]] = field(default_factory=list)
     nslots: int = 0
+    nmaps: int = 0
+    maps: list[bytes] = field(default_factory=list)
+    encoded: list[dict[str, Any]] = field(default_factory=list)
+    refuses: int = 0
     error: Any = None
 
     def cuCtxGetCurrent(self, out: int) -> int:
@@ -63,11 +70,32 @@ class FakeDriver:
         self.config = {name: getattr(given, name) for name, _ in Config._fields_}
         addresses = (ctypes.c_void_p * self.nslots).from_address(params)
         self.values = [ctypes.c_int64.from_address(a).value for a in addresses]
+        after = (ctypes.c_void_p * (self.nslots + self.nmaps)).from_address(params)[self.nslots :]
+        assert all(a % 64 == 0 for a in after)
+        self.maps = [ctypes.string_at(a, MAP_BYTES) for a in after]
         listed = (Attribute * given.attribute_count).from_address(given.attributes or config)
         self.attributes = [(a.id, a.value[0]) for a in listed]
         if self.fails_with is not None:
             self.error[:] = self.fails_with
         return self.result
+
+    def cuTensorMapEncodeTiled(
+        self, to: int, kind: int, rank: int, base: int, sizes: int, strides: int, box: int,
+        steps: int, interleave: int, swizzle: int, promotion: int, fill: int,
+    ) -> int:  # fmt: skip
+        def words(at: int, count: int, kind: Any) -> list[int]:
+            return list((kind * count).from_address(at))
+
+        assert to % 64 == 0 and not interleave and not fill
+        assert words(steps, rank, ctypes.c_uint32) == [1] * rank
+        self.encoded.append({
+            "kind": kind or 0, "base": base or 0, "swizzle": swizzle or 0,
+            "sizes": words(sizes, rank, ctypes.c_uint64),
+            "strides": words(strides, rank - 1, ctypes.c_uint64),
+            "box": words(box, rank, ctypes.c_uint32),
+        })  # fmt: skip
+        ctypes.memset(to, len(self.encoded), MAP_BYTES)
+        return self.refuses
 
     def cuMemcpyDtoH(self, to: int, source: int, nbytes: int) -> int:
         assert (source, nbytes) == (ERROR_ADDRESS, 16)
@@ -94,6 +122,7 @@ class FakeDriver:
 _TYPES = {
     "cuCtxGetCurrent": 1, "cuCtxPushCurrent": 1, "cuCtxPopCurrent": 1, "cuLaunchKernelEx": 4,
     "cuMemcpyDtoH": 3, "cuMemsetD32Async": 4, "cuStreamIsCapturing": 2, "cuStreamSynchronize": 1,
+    "cuTensorMapEncodeTiled": 12,
 }  # fmt: skip
 
 
@@ -124,6 +153,7 @@ class Bench:
 
     def launch(self, grid: tuple[int, int, int], *values: int) -> int:
         slots = (ctypes.c_int64 * max(1, len(values)))(*values)
+        self.driver.nmaps = self.handle.map_count
         self.driver.nslots = len(values) + bool(self.handle.error)
         return int(
             self.function(
@@ -244,6 +274,105 @@ def test_errors_while_waiting_come_back(bench: Bench) -> None:
     bench.with_assertions()
     bench.driver.waited = 719
     assert bench.launch((1, 1, 1), 5) == DRIVER_ERROR + 719
+
+
+def number(const: int, factor: int = 0, *slots: tuple[int, int], bits: int = 32) -> list[Any]:
+    return [const, factor, [list(s) for s in slots], bits]
+
+
+M, N = number(0, 1, (1, 32)), number(0, 1, (2, 32))
+MATRIX = {"base": 0, "itemsize": 2, "box": [128, 64], "row_bytes": 128, "sizes": [M, N],
+          "strides": [number(0, 1, (2, 32), bits=64)]}  # fmt: skip
+ARRAY = {
+    "base": 3, "itemsize": 4, "box": [1, 8, 4], "row_bytes": 16,
+    "sizes": [number(7), M, number(-2, 3, (2, 32))],
+    "strides": [number(0, 4, (1, 32), (2, 64), bits=64), number(8)],
+}  # fmt: skip
+
+
+@pytest.fixture
+def mapped(bench: Bench) -> Iterator[Bench]:
+    maps = Maps([MATRIX, ARRAY], 4)
+    maps.join(bench.handle)
+    yield bench
+    assert not bench.handle.map_lock
+
+
+def test_records_of_maps_have_no_holes_that_the_text_does_not_know() -> None:
+    assert Number.a_shift.offset == Number.a.offset + 4 == 20
+    assert Number.b_shift.offset == Number.b.offset + 4 == 28
+    assert ctypes.sizeof(Number) == 40 and Map.sizes.offset % 8 == 0
+
+
+def test_maps_are_encoded_from_the_slots(mapped: Bench) -> None:
+    above = 5 << 32  # what lies above an i32 in its slot counts for nothing
+    assert mapped.launch((1, 1, 1), 0x1000, above | 96, 80, 0x2000) == 0
+    assert mapped.driver.encoded == [
+        {"kind": 1, "base": 0x1000, "swizzle": 3, "sizes": [80, 96], "strides": [160],
+         "box": [64, 128]},
+        {"kind": 2, "base": 0x2000, "swizzle": 0, "sizes": [238, 96, 7],
+         "strides": [32, 4 * 4 * 96 * 80], "box": [4, 8, 1]},
+    ]  # fmt: skip
+    assert mapped.driver.values == [0x1000, above | 96, 80, 0x2000]
+    assert [m[:1] for m in mapped.driver.maps] == [b"\1", b"\2"]
+
+
+def test_maps_are_encoded_anew_only_for_other_slots(mapped: Bench) -> None:
+    for _ in range(3):
+        assert mapped.launch((1, 1, 1), 0x1000, 96, 80, 0x2000) == 0
+        assert [m[:1] for m in mapped.driver.maps] == [b"\1", b"\2"]
+    assert len(mapped.driver.encoded) == 2
+    assert mapped.launch((1, 1, 1), 0x1000, 96, 88, 0x2000) == 0
+    assert len(mapped.driver.encoded) == 4
+    assert [m[:1] for m in mapped.driver.maps] == [b"\3", b"\4"]
+
+
+def test_a_launch_that_finds_the_maps_in_use_makes_its_own(mapped: Bench) -> None:
+    mapped.handle.map_lock = 1
+    for i in range(2):
+        assert mapped.launch((1, 1, 1), 0x1000, 96, 80, 0x2000) == 0
+        assert len(mapped.driver.encoded) == 2 * i + 2
+    mapped.handle.map_lock = 0
+
+
+@pytest.mark.parametrize("rows, columns", [(0, 80), (96, 0), (-3, 80), (1, -8), (1, 0)])
+def test_tensors_without_elements_have_maps_that_the_driver_takes(
+    mapped: Bench, rows: int, columns: int
+) -> None:
+    assert mapped.launch((1, 1, 1), 0x1000, rows, columns, 0x2000) == 0
+    for made in mapped.driver.encoded:
+        assert all(n > 0 for n in made["sizes"])
+        assert all(0 < n < 1 << 40 and n % 16 == 0 for n in made["strides"])
+
+
+def test_maps_come_before_the_buffer_of_assertions(mapped: Bench) -> None:
+    mapped.with_assertions()
+    mapped.handle.map_count = 1
+    mapped.handle.error = ERROR_ADDRESS
+    slots = (ctypes.c_int64 * 4)(0x1000, 96, 80, 0x2000)
+    mapped.driver.nslots, mapped.driver.nmaps = 4, 1
+    seen: list[int] = []
+    launch = mapped.driver.cuLaunchKernelEx
+
+    def look(config: int, function: int, params: int, extra: int) -> int:
+        address = (ctypes.c_void_p * 6).from_address(params)[5]
+        seen.append(ctypes.c_int64.from_address(address).value)
+        return launch(config, function, params, extra)
+
+    mapped.driver.cuLaunchKernelEx = look  # type: ignore[method-assign]
+    handle, at = ctypes.addressof(mapped.handle), ctypes.addressof(slots)
+    assert mapped.function(handle, at, 4, 1, 1, 1, STREAM) == 0
+    assert seen == [ERROR_ADDRESS]
+
+
+def test_maps_that_the_driver_refuses_are_named(mapped: Bench) -> None:
+    mapped.driver.refuses = 1
+    for _ in range(2):  # and are not kept
+        assert mapped.launch((3, 1, 1), 0x1001, 96, 80, 0x2000) == MAP_ERROR + 1
+    assert mapped.handle.failure[0] == 0 and tuple(mapped.handle.grid) == (3, 1, 1)
+    assert mapped.driver.calls == [] and len(mapped.driver.encoded) == 2
+    mapped.driver.refuses = 0
+    assert mapped.launch((3, 1, 1), 0x1000, 96, 80, 0x2000) == 0
 
 
 @pytest.mark.parametrize("stream", [0, STREAM])

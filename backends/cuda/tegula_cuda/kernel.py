@@ -13,9 +13,11 @@ from tegula_cuda.launcher import (
     ASSERTION,
     DRIVER_ERROR,
     GRID_TOO_LARGE,
+    MAP_ERROR,
     NO_WHOLE_CLUSTERS,
     Attribute,
     Handle,
+    Maps,
     cluster_of,
     launch_attributes,
     launcher,
@@ -57,6 +59,8 @@ class CudaKernel(Kernel):
             self.facts = self._look()
             self._ask_for_shared()
             self._handle = self._make_handle(launch_attributes(metadata))
+        self._maps = Maps(metadata.get("maps", ()), len(self.params))
+        self._maps.join(self._handle)
         self.handle = ctypes.addressof(self._handle)
         self.launch_address = launcher().address
 
@@ -167,12 +171,22 @@ class CudaKernel(Kernel):
                 f"{where}: the grid does not divide into clusters of {self._cluster} programs; "
                 "round it up and let the surplus programs return"
             )
+        if code >= MAP_ERROR:
+            return self._map_error(where, code - MAP_ERROR)
         number = code - DRIVER_ERROR
         needs = (
             f"{self._threads} threads with {self.facts['registers']} registers each and "
             f"{self._shared} bytes of shared memory a program"
         )
         return KernelError(f"{where} failed: {cu.describe(number)} ({needs})")
+
+    def _map_error(self, where: str, number: int) -> KernelError:
+        return KernelError(
+            f"{where}: {cu.describe(number)}. The tensor of descriptor {self._handle.failure[0]} "
+            "(of those that the kernel makes for its parameters) cannot be copied in blocks: its "
+            "base and its strides have to be multiples of 16 bytes, and strides positive and less "
+            "than 2**40 bytes; tensor_copies=False does without"
+        )
 
     def _assertion(self, number: int, program: tuple[int, ...]) -> DeviceAssertionError:
         known = 0 < number <= len(self.asserts)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from tegula.runtime import native
+from tegula_cuda.tma import MAP_BYTES, Map, Number, records
 
 DRIVER_ERROR = 1000
 """Results of a launch from here on are the driver's errors plus this."""
 ASSERTION, GRID_TOO_LARGE, NO_WHOLE_CLUSTERS = 2, 4, 5
 """The other results, besides 0."""
+MAP_ERROR = 100_000
+"""Results from here on are the driver's errors about a tensor map, plus this."""
 
 
 class Handle(ctypes.Structure):
@@ -33,6 +36,11 @@ class Handle(ctypes.Structure):
         ("error", ctypes.c_uint64),  # the device's buffer for a failed assertion, or 0
         ("failure", ctypes.c_uint32 * 4),  # message number plus 1, program
         ("grid", ctypes.c_int32 * 3),  # of the launch that failed last
+        ("map_count", ctypes.c_uint32),
+        ("map_lock", ctypes.c_uint32),  # held by the launch that uses the three below
+        ("maps", ctypes.c_void_p),  # how to encode them
+        ("map_slots", ctypes.c_void_p),  # the slots that the encoded ones were made from
+        ("map_cache", ctypes.c_void_p),
     )
 
 
@@ -92,9 +100,27 @@ def _attribute(number: int, *values: int) -> Attribute:
     return attribute
 
 
+class Maps:
+    """The tensor maps of a kernel: how to encode them, and room for encoded ones."""
+
+    def __init__(self, given: Sequence[Mapping[str, Any]], slots: int) -> None:
+        made = records(given)
+        self._records = (Map * len(made))(*made)
+        self._slots = (ctypes.c_int64 * slots)(*[-1] * slots)  # no base, so that nothing is known
+        self._cache = (ctypes.c_char * (MAP_BYTES * len(made)))()
+
+    def join(self, handle: Handle) -> None:
+        """Tell a kernel's handle of them."""
+        handle.map_count = len(self._records)
+        handle.maps = ctypes.addressof(self._records)
+        handle.map_slots = ctypes.addressof(self._slots)
+        handle.map_cache = ctypes.addressof(self._cache)
+
+
 _DRIVER = (
     "cuCtxGetCurrent", "cuCtxPushCurrent", "cuCtxPopCurrent", "cuLaunchKernelEx",
     "cuMemcpyDtoH", "cuMemsetD32Async", "cuStreamIsCapturing", "cuStreamSynchronize",
+    "cuTensorMapEncodeTiled",
 )  # fmt: skip
 _PYTHON = (
     "PyLong_FromLong", "PyLong_AsVoidPtr", "PyObject_Vectorcall", "PyErr_Occurred", "Py_DecRef",
@@ -104,16 +130,17 @@ _EXPORTS = ("tegula_cuda_launch", "tegula_cuda_stream", "current_stream")
 
 def launcher_text() -> str:
     """The text of `launch.ll` with offsets and numbers in their places."""
-    records = {"handle": Handle, "config": Config}
+    known = {"handle": Handle, "config": Config, "map": Map, "number": Number}
 
     def number(match: re.Match[str]) -> str:
-        record = records[match[1]]
+        record = known[match[1]]
         if match[2] == "size":
             return str(ctypes.sizeof(record))
         return str(getattr(record, match[2]).offset)
 
     text = Path(__file__).with_name("launch.ll").read_text(encoding="utf-8")
-    return re.sub(r"<(\w+)\.(\w+)>", number, text.replace("$DRIVER$", str(DRIVER_ERROR)))
+    text = text.replace("$DRIVER$", str(DRIVER_ERROR)).replace("$MAP$", str(MAP_ERROR))
+    return re.sub(r"<(\w+)\.(\w+)>", number, text)
 
 
 class Launcher:

@@ -27,6 +27,8 @@ class CudaOptions(Options):
     """All programs of the grid run at the same time, so that they can wait for each other."""
     launch_pdl: bool = False
     """The kernel may start while the one before it in the stream ends."""
+    tensor_copies: bool = True
+    """Blocks of tensor descriptors are copied by the tensor memory accelerator where it can."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -13,6 +13,7 @@ from tegula.plugin import ANY, Capabilities, Target
 from tegula_cuda import access, atomics, native, printing
 from tegula_cuda.options import CudaOptions
 from tegula_cuda.target import TRIPLE, WARP_SIZE, features_of
+from tegula_cuda.tma import TensorCopies
 
 if TYPE_CHECKING:
     from tegula.codegen.simt.lower import Lowered
@@ -50,6 +51,7 @@ class CudaSimt(Simt):
         self.async_copies = "cp_async" in features
         self.rules = {**native.MATH, **(native.NARROW if "bf16" in features else {})}
         features = features_of(target)
+        self.bulk_copies = TensorCopies() if options.tensor_copies and "tma" in features else None
         self.matrix_loads = "ldmatrix" in features
         self.matrix_stores = "stmatrix" in features
         self._texts = Texts()

@@ -10,7 +10,7 @@ what is known of its strides holds inside the loop.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import NamedTuple
 
 from tegula.codegen.loops.evaluate import Unsupported
@@ -19,15 +19,18 @@ from tegula.ir.core import Block, Cloner, Function, Module, Op, Value
 from tegula.ir.ops.foreign import REASONS
 from tegula.ir.types import DType, Pointer, Tile, elem_of, i64, shape_of, with_shape
 
+Kept = Callable[[Function], set[Op]]
 
-def prepare(module: Module, function: Function) -> Function:
-    """The kernel ready to be lowered."""
+
+def prepare(module: Module, function: Function, kept: Kept | None = None) -> Function:
+    """The kernel ready to be lowered; the `make_descriptor`s that `kept` names stay, with all their
+    uses, until `without_descriptors`."""
     for op in function.body.walk():
         if op.name in REASONS:
             raise Unsupported(op, REASONS[op.name])
     names = {op.name for op in function.body.walk()}
     if names & {"make_descriptor", "desc_load", "desc_store"}:
-        function = Cloner(_Descriptors().hook).function(function)
+        function = without_descriptors(function, kept(function) if kept else set())
     if any(op.name == "print" and len(op.operands) > 1 for op in function.body.walk()):
         function = Cloner(_print_each).function(function)
     if "for" in names:
@@ -56,6 +59,11 @@ def _builder(cloner: Cloner, op: Op) -> Builder:
 # -- descriptors
 
 
+def without_descriptors(function: Function, kept: Container[Op] = ()) -> Function:
+    """The kernel with pointers and masks instead of tensor descriptors, but those that are kept."""
+    return Cloner(_Descriptors(kept).hook).function(function)
+
+
 class _Info(NamedTuple):
     base: Value
     shape: list[Value]
@@ -63,13 +71,19 @@ class _Info(NamedTuple):
     padding: str
 
 
+_USES = frozenset({"desc_load", "desc_store"})
+
+
 class _Descriptors:
     """Replaces descriptor ops by pointer arithmetic and masks."""
 
-    def __init__(self) -> None:
+    def __init__(self, kept: Container[Op] = ()) -> None:
+        self.kept = kept
         self.known: dict[Value, _Info] = {}
 
     def hook(self, op: Op, cloner: Cloner) -> Sequence[Value] | None:
+        if op in self.kept or (op.name in _USES and op.operands[0].owner in self.kept):
+            return None
         if op.name == "make_descriptor":
             return [self._make(op, cloner)]
         if op.name == "desc_load":

@@ -11,6 +11,7 @@ from typing import Any
 from tegula.analysis.axisinfo import AxisInfos
 from tegula.codegen.loops.lanes import Lanes, Position
 from tegula.codegen.loops.text import Val, Writer
+from tegula.codegen.simt import bulk
 from tegula.codegen.simt.elementwise import (
     RULES,
     constant,
@@ -53,6 +54,7 @@ class Emitter:
         self.tiles: dict[Value, list[Val]] = {}
         self.waiting: dict[Value, Waiting] = {}
         """Tiles that their only user reads from shared memory; see `Plan.later`."""
+        self.bulk = plan.bulk
         self.asserts: list[str] = []
         self.axes: AxisInfos
         self.origins: Mapping[Value, Value] = {}
@@ -72,7 +74,9 @@ class Emitter:
             else:
                 raw = Val(name, memory_type(e), self.w.root)
                 self.env[arg] = from_memory(self.w, raw, e)
+        bulk.begin(self)
         self.block(self.function.body)
+        bulk.end(self)
         self.w.scope.block.term = "ret void"
         return self.w.body()
 
@@ -84,6 +88,8 @@ class Emitter:
             e = elem_of(arg.type)
             ty = GLOBAL if isinstance(e, Pointer) else memory_type(e)
             out.append((ty, f"%a{number}", attrs[number]))
+        if self.simt.bulk_copies is not None:
+            out += [(self.simt.bulk_copies.parameter, name, {}) for name in self.bulk.maps.values()]
         if self.asserts:
             out.append((GLOBAL, ERROR_PARAMETER, {}))
         return out

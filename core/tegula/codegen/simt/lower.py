@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tegula.codegen.loops.prepare import prepare
+from tegula.codegen.loops.prepare import prepare, without_descriptors
 from tegula.codegen.simt import (  # noqa: F401  (each enters its ops into the table)
     buffers,
     collect,
@@ -21,13 +22,15 @@ from tegula.codegen.simt import (  # noqa: F401  (each enters its ops into the t
     sorting,
 )
 from tegula.codegen.simt.assign import assign_layouts
+from tegula.codegen.simt.bulk import store_blocks
 from tegula.codegen.simt.hooks import Simt
 from tegula.codegen.simt.kernel import Emitter
 from tegula.codegen.simt.padding import pad_tiles
 from tegula.codegen.simt.pipeline import pipeline_loops
 from tegula.codegen.simt.registry import Context
 from tegula.codegen.simt.scratch import plan_memory
-from tegula.ir.core import Module
+from tegula.codegen.simt.tensormaps import mapped
+from tegula.ir.core import Function, Module
 
 
 @dataclass
@@ -45,11 +48,15 @@ def lower(module: Module, simt: Simt, *, num_warps: int = 4, num_stages: int = 2
           assume_disjoint: bool = True, debug: bool = False) -> Lowered:
     """Lower the module's kernel for `num_warps` warps of a machine."""
     (kernel,) = module.kernels
-    function = pad_tiles(prepare(module, kernel))
+    bulk = simt.bulk_copies is not None and assume_disjoint
+    function = pad_tiles(prepare(module, kernel, mapped if bulk else None))
     function = pipeline_loops(function, simt, num_warps, num_stages)
-    assigned = assign_layouts(function, simt, num_warps)
-    ctx = Context(assigned.layouts, simt, num_warps)
-    plan = plan_memory(assigned.function, ctx, assume_disjoint)
+    for variant in _stores(function):
+        assigned = assign_layouts(without_descriptors(variant), simt, num_warps)
+        ctx = Context(assigned.layouts, simt, num_warps)
+        plan = plan_memory(assigned.function, ctx, assume_disjoint)
+        if plan.shared_bytes <= simt.shared_limit:
+            break
     k = Emitter(assigned.function, ctx, plan, debug)
     k.axes, k.origins = assigned.axes, assigned.origin
     body = k.run()
@@ -60,4 +67,13 @@ def lower(module: Module, simt: Simt, *, num_warps: int = 4, num_stages: int = 2
     parts += [simt.kernel(kernel.name, k.params(), body, threads),
               simt.footer(kernel.name, threads)]
     text = "\n".join(p for p in parts if p) + "\n"
-    return Lowered(text, plan.shared_bytes, k.asserts, plan.alias_pairs)
+    metadata = {"maps": [m.to_json() for m in plan.bulk.maps]} if plan.bulk.maps else {}
+    return Lowered(text, plan.shared_bytes, k.asserts, plan.alias_pairs, metadata)
+
+
+def _stores(function: Function) -> Iterator[Function]:
+    """The kernel with its blocks stored through more shared memory, less of it, and by threads."""
+    if any(op.name == "desc_store" for op in function.body.walk()):
+        yield store_blocks(function, apart=True)
+        yield store_blocks(function, apart=False)
+    yield function

@@ -10,6 +10,9 @@ becomes, with S copies of the buffer and copies that begin d iterations ahead,
             begin the copy of iteration i + d
             acc = dot(a, b, acc)
 
+Where all copies are bulk copies and all products run beside the threads, the barrier and the next
+copy come after the products, so that copies begin one iteration earlier with as many buffers.
+
 What the addresses and masks depend on is computed twice: once for the iteration that runs and once
 for the one whose copy begins. Results do not depend on the number of stages: a copy that lies
 behind the last iteration is masked off.
@@ -17,16 +20,18 @@ behind the last iteration is masked off.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, field
+from math import prod
 
 from tegula.analysis.axisinfo import AxisInfos
 from tegula.codegen.simt.buffers import Buffer
+from tegula.codegen.simt.bulk import Arrivals, appending, emit, inside
 from tegula.codegen.simt.hooks import Simt
 from tegula.codegen.simt.products import origin, unit_of
+from tegula.codegen.simt.tensormaps import TensorMap, map_of
 from tegula.ir.builder import Builder
 from tegula.ir.core import Block, Cloner, Function, Op, Value
-from tegula.ir.opdef import SCHEDULED
 from tegula.ir.patterns import constant_value
 from tegula.ir.types import DType, Pointer, Tile, elem_of, i1, i32, i64, shape_of
 
@@ -46,6 +51,8 @@ def pipeline_loops(function: Function, simt: Simt, warps: int, stages: int) -> F
         if op.name != "for":
             return None
         found = find(op, axes, simt, warps, stages)
+        if found is not None:
+            found.maps = [map_of(_made(load), function) for load in found.bulk]
         return Pipelined(found, cloner).build() if found is not None else None
 
     return Cloner(hook).function(function)
@@ -57,6 +64,10 @@ class Found:
 
     loop: Op
     loads: list[Op]
+    bulk: list[Op]
+    """Loads of blocks, which the machine copies on its own."""
+    tiles: dict[Value, Op]
+    """What is read from the buffers, and the load of each."""
     slice: list[Op]
     carried: list[int]
     """Which of the carried values the addresses depend on."""
@@ -67,6 +78,9 @@ class Found:
     copies: int
     overlapped: set[Op]
     """Products that may still be under way when the next iteration begins."""
+    late: bool
+    """Whether copies begin after the products of an iteration."""
+    maps: list[TensorMap | None] = field(default_factory=list)
 
 
 def find(loop: Op, axes: AxisInfos, simt: Simt, warps: int, stages: int) -> Found | None:
@@ -78,21 +92,27 @@ def find(loop: Op, axes: AxisInfos, simt: Simt, warps: int, stages: int) -> Foun
         return None
     uses = _uses(body)
     loads = [op for op in body.ops if op.name == "load" and _fit(op, uses, axes)]
-    if not loads or any(op.opdef.effects & {"write", "atomic"} for op in body.walk()):
+    bulk = [op for op in body.ops if op.name == "desc_load" and _fit_block(op, uses)]
+    fed = [*loads, *bulk]
+    if not fed or any(op.opdef.effects & {"write", "atomic"} for op in body.walk()):
         return None
-    found = _slice(loop, loads)
+    found = _slice(loop, fed)
     if found is None:
         return None
     ops, carried = found
     dots = [op for op in body.ops if op.name == "dot"]
-    overlapped = stages >= 3 and all(
-        _overlaps(op, loop, uses, loads) and unit_of(op, simt, warps) for op in dots
+    tiles = {v: load for load in bulk for v in _tiles(load, uses)}
+    tiles |= {load.results[0]: load for load in loads}
+    overlapped = (stages >= 3 or not loads) and all(
+        _overlaps(op, loop, uses, tiles) and unit_of(op, simt, warps) for op in dots
     )
+    late = overlapped and not loads
     # While a product is under way its buffers may not be written to: one copy more.
-    ahead = stages - 2 if overlapped else stages - 1
+    ahead = stages - 2 if overlapped and not late else stages - 1
     copies = stages
     fast = [fast_axis(axes, load.operands[0]) for load in loads]
-    return Found(loop, loads, ops, carried, fast, ahead, copies, set(dots) if overlapped else set())
+    beside = set(dots) if overlapped else set()
+    return Found(loop, loads, bulk, tiles, ops, carried, fast, ahead, copies, beside, late)
 
 
 def _uses(body: Block) -> dict[Value, list[Op]]:
@@ -120,6 +140,30 @@ def _fit(load: Op, uses: dict[Value, list[Op]], axes: AxisInfos) -> bool:
     return max(axes.vector_length(ptr, mask, a) for a in (0, 1)) * e.itemsize >= SMALLEST_COPY
 
 
+def _fit_block(load: Op, uses: dict[Value, list[Op]]) -> bool:
+    """Whether a block that the machine can copy feeds matrix products only."""
+    return all(_feeds(v, uses) for v in _tiles(load, uses))
+
+
+def _tiles(load: Op, uses: dict[Value, list[Op]]) -> list[Value]:
+    """A block as tiles of two axes: itself, or what it is reshaped to."""
+    (v,) = load.results
+    shape = shape_of(v.type)
+    if len(shape) == 2:
+        return [v]
+    flat = (prod(shape[:-1]), shape[-1])
+    users = uses.get(v, [])
+    fit = all(op.name == "reshape" and op.attrs["shape"] == flat for op in users)
+    return [op.results[0] for op in users] if fit else [v]
+
+
+def _made(load: Op) -> Op:
+    """Where a block's descriptor is made."""
+    made = load.operands[0].owner
+    assert made is not None
+    return made
+
+
 def _feeds(v: Value, uses: dict[Value, list[Op]]) -> bool:
     users = uses.get(v, [])
     return bool(users) and all(
@@ -129,7 +173,9 @@ def _feeds(v: Value, uses: dict[Value, list[Op]]) -> bool:
     )
 
 
-def _overlaps(dot: Op, loop: Op, uses: dict[Value, list[Op]], loads: Sequence[Op]) -> bool:
+def _overlaps(
+    dot: Op, loop: Op, uses: dict[Value, list[Op]], tiles: Container[Value]
+) -> bool:
     """Whether nothing but the next iteration's product needs a product's result, and both factors
     are copied ahead."""
     (body,) = loop.regions
@@ -142,7 +188,7 @@ def _overlaps(dot: Op, loop: Op, uses: dict[Value, list[Op]], loads: Sequence[Op
         return False
     if ends.operands[place] is not result:
         return False
-    return all(any(origin(v)[0] is load.results[0] for load in loads) for v in dot.operands[:2])
+    return all(origin(v)[0] in tiles for v in dot.operands[:2])
 
 
 def _slice(loop: Op, loads: Sequence[Op]) -> tuple[list[Op], list[int]] | None:
@@ -152,7 +198,7 @@ def _slice(loop: Op, loads: Sequence[Op]) -> tuple[list[Op], list[int]] | None:
     inside = {r: op for op in body.ops for r in op.results}
     carried: set[int] = set()
     needed: set[Op] = set()
-    work = [v for load in loads for v in load.operands[:2] if v is not load.operand("other")]
+    work = [v for load in loads for v in _places(load)]
     while work:
         v = work.pop()
         if v in inside:
@@ -171,6 +217,14 @@ def _slice(loop: Op, loads: Sequence[Op]) -> tuple[list[Op], list[int]] | None:
     return [op for op in body.ops if op in needed], sorted(carried)
 
 
+def _places(load: Op) -> list[Value]:
+    """What a load's addresses and mask are made from."""
+    if load.name == "desc_load":
+        return list(load.group("offsets"))
+    mask = load.operand("mask")
+    return [load.operands[0], *([mask] if mask is not None else [])]
+
+
 def fast_axis(axes: AxisInfos, ptr: Value) -> int:
     """The axis of a tile of two axes along which its addresses are neighbours."""
     first, second = (axes.vector_length(ptr, None, a) for a in (0, 1))
@@ -184,30 +238,42 @@ class Pipelined:
         self.f = found
         self.cloner = cloner
         self.loop = found.loop
-        self.b = _appending(cloner, self.loop)
+        self.b = appending(cloner, self.loop)
         self.index = elem_of(self.loop.operands[0].type)
         self.buffers: dict[Op, Buffer] = {}
         for load, fast in zip(found.loads, found.fast):
             t = load.results[0].type
             assert isinstance(t, Tile) and isinstance(t.elem, DType)
             self.buffers[load] = Buffer(t.shape, t.elem, fast, found.copies)
+        self.blocks = [(m, m.buffer(found.copies)) for m in found.maps if m is not None]
+        for load, (_, buffer) in zip(found.bulk, self.blocks, strict=True):
+            self.buffers[load] = buffer
+        self.arrivals = {"arrivals": Arrivals(found.copies)}
 
     def build(self) -> list[Value]:
         f, b, loop = self.f, self.b, self.loop
         lb, ub, step = (self.cloner.value(v) for v in loop.operands[:3])
         inits = [self.cloner.value(v) for v in loop.group("inits")]
         ahead: list[Value] = [inits[i] for i in f.carried]
+        if f.bulk:
+            parities = list(emit(b, "bulk_begin", [], self.arrivals).results)
+        else:
+            parities = []
+            emit(b, "barrier", [], {})  # a loop around this one may have read the buffers
         for n in range(f.stages):
             iv = lb if n == 0 else b.add(lb, self._times(b, step, n))
             slot = b.constant(n, i32)
             ahead = self._begin(b, iv, self._runs(b, lb, ub, step, n), ahead, slot)
         zero = b.constant(0, i32)
-        slots = [zero, b.constant(f.stages % f.copies, i32)]
+        slots = [*parities, zero, b.constant(f.stages % f.copies, i32)]
         fresh = Block([self.index, *(v.type for v in (*inits, *ahead, *slots))])
         self._body(fresh, ub, step, len(inits), len(ahead))
         attrs = {**loop.attrs}
         results = b.for_(lb, ub, step, [*inits, *ahead, *slots], fresh, **attrs)
-        _emit(b, "async_wait", [], {"pending": 0})
+        if f.loads:
+            emit(b, "async_wait", [], {"pending": 0})
+        if f.bulk:
+            emit(b, "bulk_end", [results[len(inits) + len(ahead)]], self.arrivals)
         return list(results[: len(inits)])
 
     def _times(self, b: Builder, step: Value, n: int) -> Value:
@@ -224,55 +290,84 @@ class Pipelined:
         """Begin the copies of one iteration; gives the carried values of the next."""
         f = self.f
         (body,) = self.loop.regions
-        inside = Cloner()
-        inside.map.update(self.cloner.map)
-        inside.map[body.args[0]] = iv
+        inner = Cloner()
+        inner.map.update(self.cloner.map)
+        inner.map[body.args[0]] = iv
         for i, v in zip(f.carried, carried):
-            inside.map[body.args[i + 1]] = v
-        inside.out = b.block.ops
+            inner.map[body.args[i + 1]] = v
+        inner.out = b.block.ops
         for op in f.slice:
-            inside.copy(op)
+            inner.copy(op)
         for load in f.loads:
-            ptr = inside.value(load.operands[0])
+            ptr = inner.value(load.operands[0])
             shape = shape_of(ptr.type)
             mask = b.splat(runs, shape=shape)
             given = load.operand("mask")
             if given is not None:
-                mask = b.and_(mask, inside.value(given))
+                mask = b.and_(mask, inner.value(given))
             assert elem_of(mask.type) is i1
-            _emit(b, "async_copy", [ptr, slot, mask], {"buffer": self.buffers[load]}, (1, 1, 1))
-        _emit(b, "async_commit", [], {})
-        return [inside.value(body.terminator.operands[i]) for i in f.carried]
+            emit(b, "async_copy", [ptr, slot, mask], {"buffer": self.buffers[load]}, (1, 1, 1))
+        if f.loads:
+            emit(b, "async_commit", [], {})
+        if f.bulk:
+            self._begin_blocks(b, inner, runs, slot)
+        return [inner.value(body.terminator.operands[i]) for i in f.carried]
+
+    def _begin_blocks(self, b: Builder, inner: Cloner, runs: Value, slot: Value) -> None:
+        bases, offsets = [], []
+        for load in self.f.bulk:
+            made = _made(load)
+            bases.append(inner.value(made.operands[0]))
+            offsets += inside(b, made, inner.values(load.group("offsets")), inner)
+        emit(b, "bulk_copy", [slot, runs, *bases, *offsets],
+             {**self.arrivals, "loads": tuple(self.blocks)}, (1, 1, len(bases), len(offsets)))
 
     def _body(self, fresh: Block, ub: Value, step: Value, inits: int, ahead: int) -> None:
         f, cloner = self.f, self.cloner
         (body,) = self.loop.regions
         saved, cloner.out = cloner.out, fresh.ops
-        b = _appending(cloner, self.loop)
+        b = appending(cloner, self.loop)
         for old, new in zip(body.args, fresh.args):
             cloner.map[old] = new
         iv = fresh.args[0]
         carried = fresh.args[1 + inits : 1 + inits + ahead]
         read, write = fresh.args[-2:]
-        _emit(b, "async_wait", [], {"pending": f.stages - 1})
-        _emit(b, "barrier", [], {})
-        later = b.add(iv, self._times(b, step, f.stages))
-        runs = self._runs(b, iv, ub, step, f.stages)
-        nexts = self._begin(b, later, runs, carried, write)
+        if f.loads:
+            emit(b, "async_wait", [], {"pending": f.stages - 1})
+        last = next((op for op in reversed(body.ops) if op in f.overlapped), None)
+        nexts: list[Value] = []
+
+        def begin() -> None:
+            emit(b, "barrier", [], {})
+            later = b.add(iv, self._times(b, step, f.stages))
+            runs = self._runs(b, iv, ub, step, f.stages)
+            nexts.extend(self._begin(b, later, runs, carried, write))
+
+        if not f.late:
+            begin()
+        parities = []
+        if f.bulk:
+            given = [read, fresh.args[-3]]
+            parities = list(emit(b, "bulk_wait", given, self.arrivals).results)
         for op in body.ops[:-1]:
-            if op in self.buffers:
-                tile = _emit(b, "shared_load", [read], {"buffer": self.buffers[op]}, (1,))
+            load = f.tiles.get(op.results[0]) if op.results else None
+            if load is not None:
+                tile = emit(b, "shared_load", [read], {"buffer": self.buffers[load]}, (1,))
                 cloner.map[op.results[0]] = tile.results[0]
+            elif op in f.bulk:
+                continue
             elif op in f.overlapped:
                 operands = cloner.values(op.operands)
                 attrs = {**op.attrs, "asynchronous": True}
                 dot = Op(op.opdef, operands, op.segments, attrs, (), [op.results[0].type], op.loc)
                 b.block.ops.append(dot)
                 cloner.map[op.results[0]] = dot.results[0]
+                if f.late and op is last:
+                    begin()
             else:
                 cloner.ops([op])
         ends = [cloner.value(v) for v in body.terminator.operands]
-        ends += [*nexts, self._next(b, read), self._next(b, write)]
+        ends += [*nexts, *parities, self._next(b, read), self._next(b, write)]
         b.create("yield", ends)
         cloner.out = saved
 
@@ -280,20 +375,3 @@ class Pipelined:
         after = b.add(slot, b.constant(1, i32))
         last = b.cmp(after, b.constant(self.f.copies, i32), pred="eq")
         return b.select(last, b.constant(0, i32), after)
-
-
-def _appending(cloner: Cloner, op: Op) -> Builder:
-    block = Block()
-    block.ops = cloner.out
-    return Builder(block, op.loc)
-
-
-def _emit(b: Builder, name: str, operands: Sequence[Value], attrs: dict[str, object],
-          segments: tuple[int, ...] = ()) -> Op:
-    d = SCHEDULED[name]
-    op = Op(d, operands, segments, dict(attrs), (), ())
-    types = d.infer(op)
-    op = Op(d, operands, segments, dict(attrs), (), types)
-    b.block.ops.append(op)
-    return op
-

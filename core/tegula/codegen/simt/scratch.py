@@ -14,9 +14,9 @@ from typing import NamedTuple
 from tegula.analysis.alias import pointer_roots
 from tegula.analysis.uses import users
 from tegula.codegen.simt.buffers import ALIGNMENT, Buffer
+from tegula.codegen.simt.bulk import WORD, Bulk, find
 from tegula.codegen.simt.registry import LOWERINGS, Context
 from tegula.ir.core import Block, Function, Op, Value
-
 
 TURNS = 4
 """Small scratch areas take turns at as many places, so that an op need not wait until the one
@@ -34,6 +34,7 @@ class Plan:
     later: dict[Op, Op] = field(default_factory=dict)
     """Ops that leave their result in shared memory for its only user, which reads what it needs
     when it needs it: no barrier of their own, and what they read is read by the user."""
+    bulk: Bulk = field(default_factory=Bulk)
     shared_bytes: int = 0
     alias_pairs: list[tuple[int, int, bool]] = field(default_factory=list)
     """Parameters that have to be disjoint: one that is written and one that is accessed by other
@@ -75,6 +76,11 @@ def plan_memory(function: Function, ctx: Context, assume_disjoint: bool = True) 
     plan = _placed(function, ctx, _read_later(function))
     if plan.shared_bytes > ctx.simt.shared_limit:  # what is read at once need not stay there
         plan = _placed(function, ctx, {})
+    plan.bulk = find(function)
+    for arrivals in plan.bulk.arrivals:
+        plan.shared_bytes = -(-plan.shared_bytes // WORD) * WORD
+        plan.bulk.arrivals[arrivals] = plan.shared_bytes
+        plan.shared_bytes += arrivals.nbytes
     Barriers(function, plan, assume_disjoint).run()
     return plan
 
@@ -101,8 +107,10 @@ def buffers_of(op: Op) -> list[tuple[Buffer, bool]]:
     """Buffers that an op accesses, and whether it writes them."""
     if op.name == "shared_dot":
         return [(op.attrs[key][0], False) for key in ("a_buffer", "b_buffer") if op.attrs[key]]
+    if op.name == "bulk_copy":
+        return [(buffer, True) for _, buffer in op.attrs["loads"]]
     found = op.attrs.get("buffer")
-    writes = op.name in ("async_copy", "shared_put")
+    writes = op.name in ("async_copy", "shared_put", "bulk_store")
     return [(found, writes)] if isinstance(found, Buffer) else []
 
 
@@ -145,6 +153,17 @@ class _Lifetimes:
         self.span: dict[Buffer, tuple[int, int]] = {}
         self.home: dict[Buffer, Block] = {}
         self._block(function.body)
+        self._stored(function)
+
+    def _stored(self, function: Function) -> None:
+        """What bulk stores read on their own is in use to the kernel's end; in a loop, from the
+        loop's beginning."""
+        for outer in function.body.ops:
+            for op in (outer, *(o for r in outer.regions for o in r.walk())):
+                if op.name == "bulk_store":
+                    buffer = op.attrs["buffer"]
+                    low, _ = self.span[buffer]
+                    self.span[buffer] = (min(low, self.at[outer]), len(self.at))
 
     def _block(self, block: Block) -> None:
         for op in block.ops:
@@ -205,7 +224,15 @@ class Barriers:
 
     def run(self) -> None:
         self._block(self.function.body, frozenset())
+        self._note_stores()
         self.plan.alias_pairs = [(i, j, False) for i, j in sorted(self.pairs)]
+
+    def _note_stores(self) -> None:
+        """Bulk stores are in no order with other accesses: nobody else may access their memory."""
+        everything = frozenset(a for op in self.function.body.walk() for a in self._global(op))
+        for op in self.function.body.walk():
+            if op.name == "bulk_store":
+                self._note(self._global(op), everything)
 
     def _note(self, before: Iterable[Access], pending: Pending) -> None:
         """Remember the parameters that were taken to be disjoint."""
@@ -213,8 +240,9 @@ class Barriers:
         for a in before:
             for p in pending:
                 if a.disjoint(p) and a.root in args and p.root in args:
-                    stored, other = (a, p) if a.writes else (p, a)
-                    self.pairs.add((args.index(stored.root), args.index(other.root)))
+                    first, second = ((a, p) if a.writes else (p, a))
+                    assert first.root is not None and second.root is not None
+                    self.pairs.add((args.index(first.root), args.index(second.root)))
 
     def _block(self, block: Block, pending: Pending) -> Pending:
         for op in block.ops:
@@ -226,7 +254,7 @@ class Barriers:
             return self._loop(op, pending)
         if op.name == "if":
             return frozenset().union(*(self._block(r, pending) for r in op.regions))
-        if op.name == "barrier":
+        if op.name in ("barrier", "bulk_begin"):
             return frozenset()
         before, after = self._phases(op)
         if not before:
@@ -252,7 +280,7 @@ class Barriers:
         for buffer, writes in buffers_of(op):
             low = self.plan.buffers[buffer]
             out.append(Access(writes, None, low, low + buffer.nbytes * buffer.copies, True, buffer))
-        if op.name == "shared_put":
+        if op.name in ("shared_put", "bulk_store"):
             return out, []
         for source in self.sources.get(op, ()):
             if source in self.plan.sizes:
@@ -275,6 +303,7 @@ class Barriers:
         effects = op.opdef.effects
         if not effects & {"read", "write", "atomic"}:
             return
-        known = op.operands and self.assume_disjoint
-        root = self.roots.get(op.operands[0]) if known else None
-        yield Access(bool(effects & {"write", "atomic"}), root, shared=False)
+        bases = op.group("base") if op.name == "bulk_copy" else op.operands[:1]
+        for base in bases or (None,):
+            root = self.roots.get(base) if base is not None and self.assume_disjoint else None
+            yield Access(bool(effects & {"write", "atomic"}), root, shared=False)

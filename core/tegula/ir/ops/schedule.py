@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..opdef import REQUIRED, op
-from ..types import Tile, Type
+from ..types import Tile, Type, i32
 from .rules import tile_of, types_of
 
 if TYPE_CHECKING:
@@ -113,3 +113,63 @@ class DotWait:
 
     def infer(op: Op) -> list[Type]:
         return [op.operands[0].type]
+
+
+@op("bulk_begin", traits="scheduled", effects="io")
+class BulkBegin:
+    """Wait for all threads: what is copied from here on may be written over what they read. Gives
+    the parities of the `arrivals`, a bit for each.
+    """
+
+    attrs = {"arrivals": REQUIRED}
+
+    def infer(op: Op) -> list[Type]:
+        return [i32]
+
+
+@op("bulk_copy", traits="scheduled", effects="read")
+class BulkCopy:
+    """Where `runs` holds, begin to copy a block of each tensor to the copy `slot` of its buffer.
+    `loads` are (map, buffer); `offsets` has those of all blocks, one after the other.
+    """
+
+    operands = "slot runs base* offsets*"
+    attrs = {"arrivals": REQUIRED, "loads": REQUIRED}
+
+    def infer(op: Op) -> list[Type]:
+        return []
+
+
+@op("bulk_wait", traits="scheduled", effects="io")
+class BulkWait:
+    """Wait for what was copied to the copy `slot`. Gives the parities for the next wait."""
+
+    operands = "slot parities"
+    attrs = {"arrivals": REQUIRED}
+
+    def infer(op: Op) -> list[Type]:
+        return [i32]
+
+
+@op("bulk_end", traits="scheduled", effects="io")
+class BulkEnd:
+    """Keep the parities for the next `bulk_begin`; all copies have been waited for."""
+
+    operands = "parities"
+    attrs = {"arrivals": REQUIRED}
+
+    def infer(op: Op) -> list[Type]:
+        return []
+
+
+@op("bulk_store", traits="scheduled", effects="write")
+class BulkStore:
+    """Put a tile into a buffer, and begin to copy that to a block of a tensor. Before, wait until
+    earlier stores are "read" (their buffers may be written) or "done" (their memory may be).
+    """
+
+    operands = "base x offsets*"
+    attrs = {"map": REQUIRED, "buffer": REQUIRED, "before": ""}
+
+    def infer(op: Op) -> list[Type]:
+        return []
