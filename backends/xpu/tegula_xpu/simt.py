@@ -103,6 +103,8 @@ def _instruction(kind: str, e: DType) -> str | None:
 class XpuSimt(Simt):
     """An OpenCL device with subgroups of a fixed size."""
 
+    loops_tested_first = True
+    """Intel's runtime for processors loses values at barriers in loops that test at the end."""
     native_math: tuple[str, ...] = ()
     scopes: ClassVar[dict[str, str]] = {"cta": "workgroup", "gpu": "device", "sys": ""}
 

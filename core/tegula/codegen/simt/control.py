@@ -15,7 +15,7 @@ from tegula.ir.core import Op, Value
 from tegula.ir.types import elem_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from tegula.codegen.simt.kernel import Emitter
 
@@ -66,13 +66,45 @@ def _for(k: Emitter, op: Op) -> None:
     if counted:
         hi = trips(k, lo, hi, by)
         lo, by = w.const(0, "i64"), w.const(1, "i64")
+
+    def emit(iv: Val, carried: Sequence[Val]) -> list[Val]:
+        at = w.add(start, w.mul(iv, stride)) if counted else iv
+        k.env[body.args[0]] = w.resize(at, reg_type(e), is_signed)
+        _bind(k, body.args[1:], carried)
+        return _flat(k, k.block(body))
+
+    if k.simt.loops_tested_first:
+        _bind(k, op.results, _tested_first(k, lo, hi, by, first, emit))
+        return
     loop = w.begin_loop(lo, hi, by, first, True, "for")
-    at = w.add(start, w.mul(loop.iv, stride)) if counted else loop.iv
-    k.env[body.args[0]] = w.resize(at, reg_type(e), is_signed)
-    _bind(k, body.args[1:], loop.carried)
-    ends = k.block(body)
-    nexts = _flat(k, ends)
-    _bind(k, op.results, w.end_loop(loop, nexts))
+    _bind(k, op.results, w.end_loop(loop, emit(loop.iv, loop.carried)))
+
+
+def _tested_first(k: Emitter, lo: Val, hi: Val, step: Val, first: list[Val],
+                  emit: Callable[[Val, list[Val]], list[Val]]) -> list[Val]:
+    """A counted loop whose condition stands at its head; gives the carried values after it."""
+    w = k.w
+    outer, pre = w.scope, w.scope.block
+    head = w.new_block("for")
+    pre.term = f"br label %{head.label}"
+    w.scope = header = Scope(outer, head)
+    iv = Val(w.name(), lo.ty, header)
+    carried = [Val(w.name(), x.ty, header) for x in first]
+    goes_on = w.here("i1", f"icmp slt {lo.ty} {iv.text}, {hi.text}")
+    body = w.new_block("do")
+    w.scope = Scope(header, body)
+    nexts = emit(iv, carried)
+    after = w.here(lo.ty, f"add nsw {lo.ty} {iv.text}, {step.text}")
+    latch = w.scope.block
+    latch.term = f"br label %{head.label}"
+    end = w.new_block("done")
+    header.block.term = f"br i1 {goes_on.text}, label %{body.label}, label %{end.label}"
+    head.phis = [f"  {c.text} = phi {c.ty} [ {a.text}, %{pre.label} ], "
+                 f"[ {b.text}, %{latch.label} ]"
+                 for c, a, b in zip([iv, *carried], [lo, *first], [after, *nexts])]
+    outer.block = end
+    w.scope = outer
+    return [Val(c.text, c.ty, outer) for c in carried]
 
 
 @lowers("while")

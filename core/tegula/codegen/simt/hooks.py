@@ -54,6 +54,8 @@ class Simt:
     """The widest access to memory of one thread."""
     shared_limit: int = 48 << 10
     """Bytes of shared memory that a program may use."""
+    loops_tested_first: bool = False
+    """Whether loops have to test their condition at the head and not at the end."""
     slow_division: bool = False
     """Whether a division of f32 costs far more than a few multiplications."""
     native_math: tuple[str, ...] = ()

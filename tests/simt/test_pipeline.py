@@ -1,0 +1,210 @@
+"""Pipelined loops and products from shared memory, on a device that has no copies of its own and no
+such matrix unit: both are written out here with ordinary instructions.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import tegula
+import tegula.language as tl
+from tegula.codegen.simt import lower as lowering
+from tegula.codegen.simt.buffers import Buffer, pointer
+from tegula.codegen.simt.hooks import PLAIN, packed
+from tegula.codegen.simt.layout import Layout, blocked
+from tegula.codegen.simt.products import Factor, SharedUnit
+from tegula.config import config
+from tegula.ir.types import f32
+
+pytest.importorskip("tegula_xpu")
+
+
+def _missing() -> str:
+    from tegula.plugin.registry import registry
+
+    backend = registry.backend("xpu")
+    return "" if backend.available else f"no device: {backend.probe().reason}"
+
+
+pytestmark = pytest.mark.skipif(bool(_missing()), reason=_missing() or "-")
+
+
+@dataclass(frozen=True)
+class Written(SharedUnit):
+    """A product [m, k] @ [k, n] of f32, one multiplication after the other."""
+
+    shape: tuple[int, int, int]
+    lanes: int
+    warps: int
+
+    @property
+    def layout(self) -> Layout:  # type: ignore[override]
+        return blocked(self.shape[:2], 1, self.lanes, self.warps)
+
+    def reads(self, side: str, buffer: Buffer, transposed: bool) -> bool:
+        return True
+
+    def fast(self, side: str, wanted: int) -> int:
+        return wanted
+
+    def emit(self, k, acc, a: Factor, b: Factor, asynchronous: bool):
+        rows, columns = k.coordinates(self.layout, 0), k.coordinates(self.layout, 1)
+        out = list(acc)
+        for step in range(self.shape[2]):
+            at = k.i32(step)
+            for r, (row, column) in enumerate(zip(rows, columns)):
+                x, y = _element(k, a, row, at), _element(k, b, at, column)
+                out[r] = k.w.call("llvm.fma.f32", "float", x, y, out[r])
+        return out
+
+    def wait(self, k, acc):
+        return list(acc)
+
+
+def _element(k, f: Factor, row, column):
+    """An element of a factor, its place computed step by step as the arrangement is described."""
+    w, buffer = k.w, f.buffer
+    if f.transposed:
+        row, column = column, row
+    slow, fast = (row, column) if buffer.fast == 1 else (column, row)
+
+    def shifted(x, by: int):
+        return w.pure("i32", "lshr i32 {}, {}", x, k.i32(by))
+
+    nbytes = w.mul(fast, k.i32(buffer.elem.itemsize))
+    per_row = buffer.row_bytes
+    panel = shifted(nbytes, per_row.bit_length() - 1)
+    within = w.pure("i32", "and i32 {}, {}", nbytes, k.i32(per_row - 1))
+    plain = w.add(w.add(w.mul(panel, k.i32(buffer.panel_bytes)), w.mul(slow, k.i32(per_row))),
+                  within)
+    turn = w.pure("i32", "and i32 {}, {}", shifted(plain, 7), k.i32(per_row // 16 - 1))
+    place = w.pure("i32", "xor i32 {}, {}", plain, w.mul(turn, k.i32(16)))
+    (x,) = k.get(pointer(k, w.add(f.address, place)), 1, f32)
+    return x
+
+
+@pytest.fixture(params=["copies", "copies and unit"])
+def machine(request, monkeypatch):
+    """The device with asynchronous copies that are finished at once, and perhaps the unit."""
+    from tegula_xpu import simt
+
+    class Machine(simt.XpuSimt):
+        async_copies = True
+
+        def async_copy(self, w, to, ptr, nbytes, pred):
+            xs = self.load(w, ptr, "i32", nbytes // 4, pred, None, PLAIN, 4)
+            x = packed(w, xs)
+            w.do(f"store {x.ty} {x.text}, {to.ty} {to.text}, align 4")
+
+        def async_commit(self, w):
+            pass
+
+        def async_wait(self, w, pending):
+            pass
+
+        def shared_unit(self, a, b, acc, shape, precision, warps):
+            if request.param == "copies" or {a, b, acc} != {f32}:
+                return None
+            return Written(shape, self.warp_size, warps)
+
+    monkeypatch.setattr(simt, "XpuSimt", Machine)
+
+    def stages(n: int) -> None:
+        whole = functools.partial(lowering.lower, num_stages=n)
+        monkeypatch.setattr(lowering, "lower", whole)
+
+    with config.scope(cache=False):
+        yield stages
+
+
+def _on_device(x):
+    return tegula.asarray(x, device="xpu")
+
+
+def _matmul():
+    @tegula.jit
+    def kernel(a, b, c, M, N, K, ta: tl.constexpr, tb: tl.constexpr, BM: tl.constexpr,
+               BN: tl.constexpr, BK: tl.constexpr):  # fmt: skip
+        rm = tl.program_id(0) * BM + tl.arange(0, BM)
+        rn = tl.program_id(1) * BN + tl.arange(0, BN)
+        rk = tl.arange(0, BK)
+        acc = tl.zeros((BM, BN), dtype=tl.float32)
+        for k in range(0, K, BK):
+            if ta:
+                x = tl.load(a + (k + rk)[:, None] * M + rm[None, :],
+                            mask=((k + rk)[:, None] < K) & (rm[None, :] < M), other=0.0).T
+            else:
+                x = tl.load(a + rm[:, None] * K + (k + rk)[None, :],
+                            mask=(rm[:, None] < M) & ((k + rk)[None, :] < K), other=0.0)
+            if tb:
+                y = tl.load(b + rn[:, None] * K + (k + rk)[None, :],
+                            mask=(rn[:, None] < N) & ((k + rk)[None, :] < K), other=0.0).T
+            else:
+                y = tl.load(b + (k + rk)[:, None] * N + rn[None, :],
+                            mask=((k + rk)[:, None] < K) & (rn[None, :] < N), other=0.0)
+            acc = tl.dot(x, y, acc, input_precision="ieee")
+        tl.store(c + rm[:, None] * N + rn[None, :], acc,
+                 mask=(rm[:, None] < M) & (rn[None, :] < N))
+
+    return kernel
+
+
+@pytest.mark.parametrize("transposed", [(False, False), (True, False), (False, True)])
+@pytest.mark.parametrize("size", [(32, 32, 64), (40, 24, 100), (16, 16, 8), (8, 8, 0)])
+def test_results_do_not_depend_on_the_number_of_stages(machine, size, transposed):
+    M, N, K = size
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-4, 5, (M, K)).astype("f4"), rng.integers(-4, 5, (K, N)).astype("f4")
+    given = [np.ascontiguousarray(x.T if t else x) for x, t in zip((a, b), transposed)]
+    for n in (1, 2, 3, 4):
+        machine(n)
+        c = _on_device(np.full((M, N), np.nan, "f4"))
+        grid = (-(-M // 16), -(-N // 16))
+        _matmul()[grid](*map(_on_device, given), c, M, N, K, *transposed, 16, 16, 16)
+        np.testing.assert_array_equal(c.numpy(), a @ b, err_msg=f"stages {n}")
+
+
+def test_loops_around_a_pipelined_one(machine):
+    @tegula.jit
+    def kernel(a, b, c, TILES, K, B: tl.constexpr):
+        r = tl.arange(0, B)
+        for tile in range(TILES):
+            acc = tl.zeros((B, B), dtype=tl.float32)
+            for k in range(0, K, B):
+                x = tl.load(a + tile * B * K + r[:, None] * K + k + r[None, :])
+                y = tl.load(b + (k + r)[:, None] * B + r[None, :])
+                acc = tl.dot(x, y, acc, input_precision="ieee")
+            tl.store(c + tile * B * B + r[:, None] * B + r[None, :], tl.trans(acc))
+
+    machine(3)
+    rng = np.random.default_rng(1)
+    a, b = rng.integers(-4, 5, (48, 64)).astype("f4"), rng.integers(-4, 5, (64, 16)).astype("f4")
+    c = _on_device(np.zeros((3, 16, 16), "f4"))
+    kernel[(1,)](_on_device(a), _on_device(b), c, 3, 64, 16)
+    np.testing.assert_array_equal(c.numpy().transpose(0, 2, 1).reshape(48, 16), a @ b)
+
+
+def test_a_factor_from_outside_of_the_loop_and_one_from_the_loop_itself(machine):
+    @tegula.jit
+    def kernel(q, k, v, o, S, B: tl.constexpr):
+        r = tl.arange(0, B)
+        x = tl.load(q + r[:, None] * B + r[None, :])
+        acc = tl.zeros((B, B), dtype=tl.float32)
+        for n in range(0, S, B):
+            y = tl.load(k + (n + r)[:, None] * B + r[None, :])
+            z = tl.load(v + (n + r)[:, None] * B + r[None, :])
+            s = tl.dot(x, tl.trans(y), input_precision="ieee")
+            acc = tl.dot(tl.where(s > 0, s, 0.0), z, acc, input_precision="ieee")
+        tl.store(o + r[:, None] * B + r[None, :], acc)
+
+    machine(2)
+    rng = np.random.default_rng(2)
+    q = rng.integers(-3, 4, (16, 16)).astype("f4")
+    k, v = (rng.integers(-3, 4, (64, 16)).astype("f4") for _ in range(2))
+    o = _on_device(np.zeros((16, 16), "f4"))
+    kernel[(1,)](*map(_on_device, (q, k, v)), o, 64, 16)
+    np.testing.assert_array_equal(o.numpy(), np.maximum(q @ k.T, 0) @ v)
