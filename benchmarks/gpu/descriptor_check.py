@@ -224,8 +224,8 @@ def products(name: str, quick: bool) -> tuple[int, float]:
     for i, (shape, block, trans) in enumerate(cases):
         if quick and (i + len(name)) % 4:
             continue
-        if block[0] == 128 and TYPES[name][0].itemsize == 4:
-            block = (128, 128, 32, block[3])
+        if TYPES[name][0].itemsize == 4:
+            block = (block[0], min(128, block[1]), block[2] // 2, block[3])
         stages = [2, 3] if i % 3 else [1, 4]
         n, e = product(name, shape, block, trans, i % 2 == 0, stages)
         count, worst = count + n, max(worst, e)

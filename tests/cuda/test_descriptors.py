@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,6 +46,23 @@ def product(a_ptr, b_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK
     b = tl.make_tensor_descriptor(b_ptr, [N, K * 1], [K, 1], [BN, BK])
     c = tl.make_tensor_descriptor(c_ptr, [M, N], [N, 1], [BM, BN])
     blocks(a, b, c, M, N, K, BM, BN, BK)
+
+
+@tegula.jit
+def halves(a_ptr, b_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """Results leave in two parts."""
+    a = tl.make_tensor_descriptor(a_ptr, [M, K], [K, 1], [BM, BK])
+    b = tl.make_tensor_descriptor(b_ptr, [N, K], [K, 1], [BN, BK])
+    c = tl.make_tensor_descriptor(c_ptr, [M, N], [N, 1], [BM, BN // 2])
+    for tile in range(tl.program_id(0), tl.cdiv(M, BM) * tl.cdiv(N, BN), 8):
+        om = tile // tl.cdiv(N, BN) * BM
+        on = tile % tl.cdiv(N, BN) * BN
+        acc = tl.zeros((BM, BN), dtype=tl.float32)
+        for k in range(0, K, BK):
+            acc = tl.dot(a.load([om, k]), b.load([on, k]).T, acc)
+        left, right = tl.split(tl.permute(tl.reshape(acc, (BM, 2, BN // 2)), (0, 2, 1)))
+        c.store([om, on], left.to(c.dtype))
+        c.store([om, on + BN // 2], right.to(c.dtype))
 
 
 @tegula.jit
@@ -102,7 +121,9 @@ def made(kernel: Any = product, constants: Any = None, **given: Any) -> tuple[Ar
 def test_blocks_of_a_loop_and_results_are_copied_by_the_accelerator() -> None:
     artifact, ptx = made()
     assert "cp.async.ca" not in ptx and "cp.async.cg" not in ptx and "ld.global" not in ptx
-    assert ptx.count(LOAD) == 3 * 2 and ptx.count(STORE) == 2  # three places, two panels of 128
+    # Both factors: two stages before the loop over tiles, two after each, one in the inner loop.
+    assert ptx.count(LOAD) == 2 * (2 + 2 + 1)
+    assert ptx.count(STORE) == 2  # two panels of 128 bytes
     assert "st.global" not in ptx and "stmatrix" in ptx
     assert ptx.count(".param .align 64 .b8") == 3
     assert ptx.count("mbarrier.init") == 3
@@ -119,10 +140,21 @@ def test_blocks_of_a_loop_and_results_are_copied_by_the_accelerator() -> None:
     assert [2, 1, False] in artifact.metadata["alias_pairs"]
 
 
+@pytest.mark.parametrize("arch", ["sm_90", "sm_100a", "sm_120a"])
+def test_machines_without_that_matrix_unit_have_the_accelerator_too(arch: str) -> None:
+    _, ptx = made(arch=arch, constants={"BM": 64, "BN": 64})
+    assert LOAD in ptx and STORE in ptx and "wgmma" not in ptx
+    if ptxas.find() is not None:
+        constants = {"PADDING": "zero", "STEP": 1, "BM": 64, "BN": 64, "BK": 64}
+        types = {"a_ptr": F16, "b_ptr": F16, "c_ptr": F16, **dict.fromkeys("MNK", ir.i32)}
+        assert compiled(product, constants, arch, **types).metadata["spills"] == 0
+
+
 def test_what_a_launch_has_to_compute() -> None:
     types = {"a_ptr": F16, "b_ptr": F16, "c_ptr": F32, **dict.fromkeys("SMK", ir.i32)}
     artifact, ptx = made(strided, {"BM": 64, "BK": 32}, **types)
-    assert "tensor.4d" in ptx and "tensor.2d" in ptx and LOAD in ptx and STORE not in ptx
+    assert "tensor.4d" in ptx and "tensor.2d" in ptx
+    assert ptx.count(LOAD) == 2 * (2 + 1) and STORE not in ptx
     first, second = artifact.metadata["maps"]
     s, m, k = ([slot, 32] for slot in (3, 4, 5))
     assert first["box"] == [1, 1, 64, 32] and first["row_bytes"] == 64
@@ -135,7 +167,7 @@ def test_host_made_descriptors_are_the_same() -> None:
     desc = [HostDescriptor(ir.f16, (128, side)) for side in (64, 64, 128)]
     types = {**dict(zip("abc", desc)), **dict.fromkeys("MNK", ir.i32)}
     artifact, ptx = made(blocks, SIZES, **types)
-    assert ptx.count(LOAD) == 6 and ptx.count(STORE) == 2
+    assert ptx.count(LOAD) == 10 and ptx.count(STORE) == 2
     assert [m["base"] for m in artifact.metadata["maps"]] == [0, 4, 8]
 
 
@@ -180,3 +212,21 @@ def test_machine_code_without_spills(elem: str, stages: int) -> None:
     assert artifact.metadata["spills"] == 0
     ptx = made(a_ptr=e, b_ptr=e, c_ptr=F32, constants=constants, num_warps=8, num_stages=stages)[1]
     assert (LOAD in ptx) == (stages > 1)
+
+
+@pytest.mark.skipif(ptxas.find() is None, reason="ptxas is not installed")
+@pytest.mark.parametrize("kernel, stages", [("whole", 3), ("halves", 4), ("whole", 4)])
+def test_products_run_beside_the_threads(tmp_path: Path, kernel: str, stages: int) -> None:
+    """ptxas says so where it makes every product wait for the one before."""
+    sizes = {"BM": 128, "BN": 256, "BK": 64}
+    types = {"a_ptr": F16, "b_ptr": F16, "c_ptr": F16, **dict.fromkeys("MNK", ir.i32)}
+    if kernel == "halves":
+        _, ptx = made(halves, sizes, num_warps=8, num_stages=stages, **types)
+    else:
+        _, ptx = made(constants=sizes, num_warps=8, num_stages=stages)
+    assert "wgmma.wait_group.sync.aligned 1" in ptx
+    file = tmp_path / "kernel.ptx"
+    file.write_text(ptx)
+    command = [str(ptxas.find()), "-arch=sm_90a", "-v", str(file), "-o", str(tmp_path / "out")]
+    said = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "serialized" not in said.stdout + said.stderr

@@ -257,8 +257,9 @@ def _keep(k: Emitter, arrivals: Arrivals, parities: Val) -> None:
 
 @lowers("bulk_begin")
 def _bulk_begin(k: Emitter, op: Op) -> None:
-    k.simt.shared_fence(k.w)
-    k.barrier()
+    if op.attrs["waits"]:
+        k.simt.shared_fence(k.w)
+        k.barrier()
     k.set(op.results[0], k.get(_word(k, op.attrs["arrivals"]), 1, i32))
 
 

@@ -28,7 +28,7 @@ from tegula.codegen.simt.kernel import Emitter
 from tegula.codegen.simt.padding import pad_tiles
 from tegula.codegen.simt.pipeline import pipeline_loops
 from tegula.codegen.simt.registry import Context
-from tegula.codegen.simt.scratch import plan_memory
+from tegula.codegen.simt.scratch import held_bytes, plan_memory
 from tegula.codegen.simt.tensormaps import mapped
 from tegula.ir.core import Function, Module
 
@@ -50,8 +50,7 @@ def lower(module: Module, simt: Simt, *, num_warps: int = 4, num_stages: int = 2
     (kernel,) = module.kernels
     bulk = simt.bulk_copies is not None and assume_disjoint
     function = pad_tiles(prepare(module, kernel, mapped if bulk else None))
-    function = pipeline_loops(function, simt, num_warps, num_stages)
-    for variant in _stores(function):
+    for variant in _variants(function, simt, num_warps, num_stages):
         assigned = assign_layouts(without_descriptors(variant), simt, num_warps)
         ctx = Context(assigned.layouts, simt, num_warps)
         plan = plan_memory(assigned.function, ctx, assume_disjoint)
@@ -71,9 +70,20 @@ def lower(module: Module, simt: Simt, *, num_warps: int = 4, num_stages: int = 2
     return Lowered(text, plan.shared_bytes, k.asserts, plan.alias_pairs, metadata)
 
 
-def _stores(function: Function) -> Iterator[Function]:
-    """The kernel with its blocks stored through more shared memory, less of it, and by threads."""
-    if any(op.name == "desc_store" for op in function.body.walk()):
-        yield store_blocks(function, apart=True)
-        yield store_blocks(function, apart=False)
-    yield function
+def _variants(function: Function, simt: Simt, warps: int, stages: int) -> Iterator[Function]:
+    """Pipelined kernels, those that take more shared memory first."""
+    blocks = any(op.name == "desc_store" for op in function.body.walk())
+    made = pipeline_loops(function, simt, warps, stages)
+    if any(op.name == "bulk_begin" and not op.attrs["waits"] for op in made.body.walk()):
+        yield from _stored(made, simt) if blocks else (made,)
+        made = pipeline_loops(function, simt, warps, stages, early=False)
+    if blocks:
+        yield from _stored(made, simt)
+    yield made
+
+
+def _stored(function: Function, simt: Simt) -> Iterator[Function]:
+    for apart in (True, False):
+        made = store_blocks(function, apart)
+        if held_bytes(made) <= simt.shared_limit:
+            yield made

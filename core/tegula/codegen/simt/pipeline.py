@@ -16,11 +16,15 @@ copy come after the products, so that copies begin one iteration earlier with as
 What the addresses and masks depend on is computed twice: once for the iteration that runs and once
 for the one whose copy begins. Results do not depend on the number of stages: a copy that lies
 behind the last iteration is masked off.
+
+Where such a loop is the only one of its kind in the body of another loop, and its bulk copies need
+nothing but that loop's index, the first copies for the next iteration of the outer loop begin right
+after the inner loop, beside all that follows it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -39,21 +43,31 @@ SMALLEST_COPY = 4
 """Bytes that one asynchronous copy moves at least."""
 
 
-def pipeline_loops(function: Function, simt: Simt, warps: int, stages: int) -> Function:
-    """The kernel with its loops around matrix products pipelined, where that is possible."""
+def pipeline_loops(
+    function: Function, simt: Simt, warps: int, stages: int, early: bool = True
+) -> Function:
+    """The kernel with its loops around matrix products pipelined, where that is possible. If
+    `early`, copies may begin in the iteration before of an outer loop."""
     if not simt.async_copies:
         return function
     if not any(op.name == "dot" for op in function.body.walk()):
         return function
     axes = AxisInfos(function, indices=True)
 
+    def look(op: Op) -> Found | None:
+        found = find(op, axes, simt, warps, stages) if op.name == "for" else None
+        if found is not None:
+            found.maps = [map_of(_made(load), function) for load in found.bulk]
+        return found
+
     def hook(op: Op, cloner: Cloner) -> Sequence[Value] | None:
         if op.name != "for":
             return None
-        found = find(op, axes, simt, warps, stages)
+        found = look(op)
         if found is not None:
-            found.maps = [map_of(_made(load), function) for load in found.bulk]
-        return Pipelined(found, cloner).build() if found is not None else None
+            return Pipelined(found, cloner).build()
+        around = _around(op, look) if early else None
+        return Around(around, cloner).build() if around is not None else None
 
     return Cloner(hook).function(function)
 
@@ -103,7 +117,8 @@ def find(loop: Op, axes: AxisInfos, simt: Simt, warps: int, stages: int) -> Foun
     dots = [op for op in body.ops if op.name == "dot"]
     tiles = {v: load for load in bulk for v in _tiles(load, uses)}
     tiles |= {load.results[0]: load for load in loads}
-    overlapped = (stages >= 3 or not loads) and all(
+    whole = len(dots) == sum(op.name == "dot" for op in body.walk())
+    overlapped = (stages >= 3 or not loads) and whole and all(
         _overlaps(op, loop, uses, tiles) and unit_of(op, simt, warps) for op in dots
     )
     late = overlapped and not loads
@@ -250,20 +265,20 @@ class Pipelined:
             self.buffers[load] = buffer
         self.arrivals = {"arrivals": Arrivals(found.copies)}
 
-    def build(self) -> list[Value]:
+    def build(self, begun: bool = False) -> list[Value]:
+        """The loop and what stands before and after it; the first copies may have begun."""
         f, b, loop = self.f, self.b, self.loop
         lb, ub, step = (self.cloner.value(v) for v in loop.operands[:3])
         inits = [self.cloner.value(v) for v in loop.group("inits")]
         ahead: list[Value] = [inits[i] for i in f.carried]
+        parities = []
         if f.bulk:
-            parities = list(emit(b, "bulk_begin", [], self.arrivals).results)
+            attrs = {**self.arrivals, "waits": not begun}
+            parities = list(emit(b, "bulk_begin", [], attrs).results)
         else:
-            parities = []
             emit(b, "barrier", [], {})  # a loop around this one may have read the buffers
-        for n in range(f.stages):
-            iv = lb if n == 0 else b.add(lb, self._times(b, step, n))
-            slot = b.constant(n, i32)
-            ahead = self._begin(b, iv, self._runs(b, lb, ub, step, n), ahead, slot)
+        if not begun:
+            ahead = self.begin(b, self.cloner, ahead)
         zero = b.constant(0, i32)
         slots = [*parities, zero, b.constant(f.stages % f.copies, i32)]
         fresh = Block([self.index, *(v.type for v in (*inits, *ahead, *slots))])
@@ -276,22 +291,31 @@ class Pipelined:
             emit(b, "bulk_end", [results[len(inits) + len(ahead)]], self.arrivals)
         return list(results[: len(inits)])
 
+    def begin(self, b: Builder, outer: Cloner, ahead: list[Value]) -> list[Value]:
+        """Begin the copies of the first iterations; gives the carried values of the next."""
+        lb, ub, step = (outer.value(v) for v in self.loop.operands[:3])
+        for n in range(self.f.stages):
+            iv = lb if n == 0 else b.add(lb, self._times(b, step, n))
+            runs = self.runs(b, lb, ub, step, n)
+            ahead = self._begin(b, outer, iv, runs, ahead, b.constant(n, i32))
+        return ahead
+
     def _times(self, b: Builder, step: Value, n: int) -> Value:
         return b.mul(step, b.constant(n, self.index))
 
-    def _runs(self, b: Builder, iv: Value, ub: Value, step: Value, n: int) -> Value:
+    def runs(self, b: Builder, iv: Value, ub: Value, step: Value, n: int) -> Value:
         """Whether the iteration n steps after `iv` exists; in 64 bits, where nothing overflows."""
         wide = [b.cast(v, to=i64) if v.type is not i64 else v for v in (iv, ub, step)]
         later = b.add(wide[0], b.mul(wide[2], b.constant(n, i64)))
         return b.cmp(later, wide[1], pred="lt")
 
-    def _begin(self, b: Builder, iv: Value, runs: Value, carried: Sequence[Value], slot: Value
-               ) -> list[Value]:
+    def _begin(self, b: Builder, outer: Cloner, iv: Value, runs: Value, carried: Sequence[Value],
+               slot: Value) -> list[Value]:
         """Begin the copies of one iteration; gives the carried values of the next."""
         f = self.f
         (body,) = self.loop.regions
         inner = Cloner()
-        inner.map.update(self.cloner.map)
+        inner.map.update(outer.map)
         inner.map[body.args[0]] = iv
         for i, v in zip(f.carried, carried):
             inner.map[body.args[i + 1]] = v
@@ -340,8 +364,8 @@ class Pipelined:
         def begin() -> None:
             emit(b, "barrier", [], {})
             later = b.add(iv, self._times(b, step, f.stages))
-            runs = self._runs(b, iv, ub, step, f.stages)
-            nexts.extend(self._begin(b, later, runs, carried, write))
+            runs = self.runs(b, iv, ub, step, f.stages)
+            nexts.extend(self._begin(b, cloner, later, runs, carried, write))
 
         if not f.late:
             begin()
@@ -375,3 +399,90 @@ class Pipelined:
         after = b.add(slot, b.constant(1, i32))
         last = b.cmp(after, b.constant(self.f.copies, i32), pred="eq")
         return b.select(last, b.constant(0, i32), after)
+
+
+@dataclass
+class FoundAround:
+    """A loop around one that is pipelined, and the ops of its body that the copies need."""
+
+    loop: Op
+    inner: Found
+    slice: list[Op]
+
+
+def _around(loop: Op, look: Callable[[Op], Found | None]) -> FoundAround | None:
+    """Whether the copies of a loop inside can begin before the iteration that needs them: nothing
+    that they depend on is carried from one iteration to the next."""
+    (body,) = loop.regions
+    step = constant_value(loop.operands[2])
+    found = [f for f in map(look, body.ops) if f is not None]
+    if not isinstance(step, int) or step <= 0 or len(found) != 1:
+        return None
+    (inner,) = found
+    if inner.loads or inner.carried:
+        return None
+    inside = {r: op for op in body.ops for r in op.results}
+    needed: set[Op] = set()
+    work = [*inner.loop.operands[:3], *(v for op in inner.slice for v in op.operands)]
+    work += [v for load in inner.bulk for v in (*_places(load), *_made(load).operands)]
+    while work:
+        v = work.pop()
+        op = inside.get(v)
+        if v in body.args[1:]:
+            return None
+        if op is None or op in needed:
+            continue
+        if not op.opdef.pure or op.regions:
+            return None
+        needed.add(op)
+        work += op.operands
+    return FoundAround(loop, inner, [op for op in body.ops if op in needed])
+
+
+class Around:
+    """Builds a loop anew whose iterations begin copies for the next."""
+
+    def __init__(self, found: FoundAround, cloner: Cloner) -> None:
+        self.f = found
+        self.cloner = cloner
+        self.pipelined: Pipelined
+
+    def build(self) -> list[Value]:
+        loop, cloner = self.f.loop, self.cloner
+        (body,) = loop.regions
+        b = appending(cloner, loop)
+        lb, ub, step = (cloner.value(v) for v in loop.operands[:3])
+        inits = [cloner.value(v) for v in loop.group("inits")]
+        self.pipelined = Pipelined(self.f.inner, cloner)
+        self._begin(b, lb, self.pipelined.runs(b, lb, ub, step, 0))
+        fresh = Block([a.type for a in body.args])
+        saved, cloner.out = cloner.out, fresh.ops
+        cloner.map.update(zip(body.args, fresh.args))
+        b = appending(cloner, loop)
+        for op in body.ops:
+            if op is not self.f.inner.loop:
+                cloner.ops([op])
+                continue
+            self.pipelined.b = b
+            results = self.pipelined.build(begun=True)
+            cloner.map.update(zip(op.results, results))
+            iv = fresh.args[0]
+            self._begin(b, b.add(iv, step), self.pipelined.runs(b, iv, ub, step, 1))
+        cloner.out = saved
+        return list(appending(cloner, loop).for_(lb, ub, step, inits, fresh, **loop.attrs))
+
+    def _begin(self, b: Builder, iv: Value, runs: Value) -> None:
+        """Begin the first copies for an iteration of the loop, if there is such a one."""
+        (body,) = self.f.loop.regions
+        emit(b, "bulk_begin", [], {**self.pipelined.arrivals, "waits": True})
+        then, other = Block(), Block()
+        outer = Cloner()
+        outer.map.update(self.cloner.map)
+        outer.map[body.args[0]] = iv
+        outer.out = then.ops
+        outer.ops(self.f.slice)
+        inner = Builder(then, b.loc)
+        self.pipelined.begin(inner, outer, [])
+        for block in (then, other):
+            Builder(block, b.loc).create("yield", [])
+        b.if_(runs, then, other)

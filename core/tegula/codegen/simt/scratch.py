@@ -114,6 +114,15 @@ def buffers_of(op: Op) -> list[tuple[Buffer, bool]]:
     return [(found, writes)] if isinstance(found, Buffer) else []
 
 
+def held_bytes(function: Function) -> int:
+    """What buffers take at least: all of them, where bulk stores stand in a loop."""
+    ops = list(function.body.walk())
+    outer = set(function.body.ops)
+    if all(op in outer for op in ops if op.name == "bulk_store"):
+        return 0
+    return sum(b.nbytes * b.copies for b in {b for op in ops for b, _ in buffers_of(op)})
+
+
 def _read_later(function: Function) -> dict[Op, Op]:
     """Tiles on their way to a matrix unit, and the products that take them: the product reads them
     piece by piece, so that they need few registers."""
@@ -151,9 +160,20 @@ class _Lifetimes:
     def __init__(self, function: Function) -> None:
         self.at: dict[Op, int] = {}
         self.span: dict[Buffer, tuple[int, int]] = {}
-        self.home: dict[Buffer, Block] = {}
+        self.home: dict[Buffer, list[Block]] = {}
+        self._homes([function.body])
         self._block(function.body)
         self._stored(function)
+
+    def _homes(self, path: list[Block]) -> None:
+        """The innermost block that has all accesses to a buffer, and those around it."""
+        for op in path[-1].ops:
+            for buffer, _ in buffers_of(op):
+                known = self.home.setdefault(buffer, path)
+                same = [a for a, b in zip(known, path) if a is b]
+                self.home[buffer] = same
+            for region in op.regions:
+                self._homes([*path, region])
 
     def _stored(self, function: Function) -> None:
         """What bulk stores read on their own is in use to the kernel's end; in a loop, from the
@@ -168,13 +188,11 @@ class _Lifetimes:
     def _block(self, block: Block) -> None:
         for op in block.ops:
             first = self.at[op] = len(self.at)
-            for buffer, _ in buffers_of(op):
-                self.home.setdefault(buffer, block)
             for region in op.regions:
                 self._block(region)
             inside = {b for o in (op, *(x for r in op.regions for x in r.walk()))
                       for b, _ in buffers_of(o)}
-            for buffer in (b for b in inside if self.home[b] is block):
+            for buffer in (b for b in inside if self.home[b][-1] is block):
                 low, high = self.span.get(buffer, (first, first))
                 self.span[buffer] = (min(low, first), max(high, len(self.at) - 1))
 
@@ -224,14 +242,16 @@ class Barriers:
 
     def run(self) -> None:
         self._block(self.function.body, frozenset())
-        self._note_stores()
+        self._note_bulk()
         self.plan.alias_pairs = [(i, j, False) for i, j in sorted(self.pairs)]
 
-    def _note_stores(self) -> None:
-        """Bulk stores are in no order with other accesses: nobody else may access their memory."""
-        everything = frozenset(a for op in self.function.body.walk() for a in self._global(op))
-        for op in self.function.body.walk():
-            if op.name == "bulk_store":
+    def _note_bulk(self) -> None:
+        """Bulk copies are in no order with other accesses: what the ones write the others may not
+        access."""
+        ops = list(self.function.body.walk())
+        everything = frozenset(a for op in ops for a in self._global(op))
+        for op in ops:
+            if op.name in ("bulk_copy", "bulk_store"):
                 self._note(self._global(op), everything)
 
     def _note(self, before: Iterable[Access], pending: Pending) -> None:
@@ -254,7 +274,7 @@ class Barriers:
             return self._loop(op, pending)
         if op.name == "if":
             return frozenset().union(*(self._block(r, pending) for r in op.regions))
-        if op.name in ("barrier", "bulk_begin"):
+        if op.name == "barrier" or (op.name == "bulk_begin" and op.attrs["waits"]):
             return frozenset()
         before, after = self._phases(op)
         if not before:

@@ -117,11 +117,11 @@ class DotWait:
 
 @op("bulk_begin", traits="scheduled", effects="io")
 class BulkBegin:
-    """Wait for all threads: what is copied from here on may be written over what they read. Gives
-    the parities of the `arrivals`, a bit for each.
+    """Wait for all threads, unless `waits` is False: what is copied from here on may be written
+    over what they read. Gives the parities of the `arrivals`, a bit for each.
     """
 
-    attrs = {"arrivals": REQUIRED}
+    attrs = {"arrivals": REQUIRED, "waits": True}
 
     def infer(op: Op) -> list[Type]:
         return [i32]
