@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from tegula.codegen.loops import convert
+from tegula.codegen.loops.convert import float_const, to_f32
 from tegula.codegen.loops.elementwise import in_float, minmax
 from tegula.codegen.loops.lanes import Lanes
 from tegula.codegen.loops.text import Val, Writer
@@ -16,7 +18,7 @@ from tegula.codegen.simt.hooks import GLOBAL, Simt
 from tegula.codegen.simt.matrix import MatrixUnit
 from tegula.codegen.simt.printing import Texts
 from tegula.ir.core import Op
-from tegula.ir.types import DType, elem_of
+from tegula.ir.types import DType, elem_of, f32, f64, u32
 from tegula.plugin import Target
 from tegula_xpu import matrix, printing, spirv
 
@@ -91,6 +93,18 @@ def _minmax(l: Lanes, op: Op, a: Val, b: Val) -> Val:
     return in_float(l, e, either, a, b)
 
 
+def _cast(l: Lanes, op: Op, x: Val) -> Val:
+    """On processors: Intel's OpenCL runtime does not saturate negative floats as u32 (seen in
+    2026.2)."""
+    source, to = elem_of(op.operands[0].type), op.attrs["to"]
+    if not (isinstance(source, DType) and source.is_float and to is u32):
+        return RULES["cast"](l, op, x)
+    wide = source if source is f64 else f32
+    x = x if source is f64 else to_f32(l, x, source)
+    positive = minmax(l, "max", False, wide, x, float_const(l, 0.0, wide))
+    return convert.cast(l, positive, wide, to, op.attrs["rounding"])
+
+
 def _instruction(kind: str, e: DType) -> str | None:
     """LLVM's name of an atomic where devices have it."""
     if e.bits < 32:
@@ -114,7 +128,7 @@ class XpuSimt(Simt):
         self._columns = int(target["matrix"])
         self.rules = {"mulhi": _mulhi, "min": _minmax, "max": _minmax}
         if target.arch == "cpu":
-            self.rules["neg"] = _negated
+            self.rules |= {"neg": _negated, "cast": _cast}
             self.products_written_out = 512  # the runtime for CPUs compiles long code slowly
         self._texts = Texts()
 
