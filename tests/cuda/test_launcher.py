@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("tegula_cuda")
 
+from tegula.runtime.numbers import Number
 from tegula_cuda import launcher as launching
 from tegula_cuda.launcher import (
     ASSERTION,
@@ -25,7 +26,7 @@ from tegula_cuda.launcher import (
     Maps,
     launch_attributes,
 )
-from tegula_cuda.tma import MAP_BYTES, Map, Number
+from tegula_cuda.tma import MAP_BYTES, Map
 
 CONTEXT, OTHER, FUNCTION, STREAM = 0x1000, 0x2000, 0x3000, 0x4000
 ERROR_ADDRESS = 0x7000_0000_5000

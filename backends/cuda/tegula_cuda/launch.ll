@@ -361,43 +361,6 @@ ask:
   ret i32 %rc
 }
 
-define internal i64 @number(ptr %number, ptr %slots) {
-  %constant.p = getelementptr i8, ptr %number, i64 <number.constant>
-  %factor.p = getelementptr i8, ptr %number, i64 <number.factor>
-  %shift.p = getelementptr i8, ptr %number, i64 <number.shift>
-  %a.p = getelementptr i8, ptr %number, i64 <number.a>
-  %b.p = getelementptr i8, ptr %number, i64 <number.b>
-  %constant = load i64, ptr %constant.p
-  %factor = load i64, ptr %factor.p
-  %shift = load i64, ptr %shift.p
-  %a = call i64 @slot_value(ptr %a.p, ptr %slots)
-  %b = call i64 @slot_value(ptr %b.p, ptr %slots)
-  %ab = mul i64 %a, %b
-  %scaled = mul i64 %ab, %factor
-  %sum = add i64 %scaled, %constant
-  %up = shl i64 %sum, %shift
-  %cut = ashr i64 %up, %shift
-  ret i64 %cut
-}
-
-define internal i64 @slot_value(ptr %which, ptr %slots) { ; a slot's number, and its shift
-entry:
-  %shift.p = getelementptr i8, ptr %which, i64 4
-  %number = load i32, ptr %which
-  %shift.i = load i32, ptr %shift.p
-  %shift = zext i32 %shift.i to i64
-  %none = icmp slt i32 %number, 0
-  br i1 %none, label %one, label %read
-one:
-  ret i64 1
-read:
-  %slot.p = getelementptr i64, ptr %slots, i32 %number
-  %slot = load i64, ptr %slot.p
-  %up = shl i64 %slot, %shift
-  %value = ashr i64 %up, %shift
-  ret i64 %value
-}
-
 ; A Python function that gives an array library's current stream, as an int, for a device's number.
 @current_stream = global ptr null
 

@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tegula.runtime import native
-from tegula_cuda.tma import MAP_BYTES, Map, Number, records
+from tegula.runtime import native, numbers
+from tegula_cuda.tma import MAP_BYTES, Map, records
 
 DRIVER_ERROR = 1000
 """Results of a launch from here on are the driver's errors plus this."""
@@ -130,9 +130,9 @@ _EXPORTS = ("tegula_cuda_launch", "tegula_cuda_stream", "current_stream")
 
 def launcher_text() -> str:
     """The text of `launch.ll` with offsets and numbers in their places."""
-    known = {"handle": Handle, "config": Config, "map": Map, "number": Number}
+    known = {"handle": Handle, "config": Config, "map": Map, "number": numbers.Number}
 
-    def number(match: re.Match[str]) -> str:
+    def place(match: re.Match[str]) -> str:
         record = known[match[1]]
         if match[2] == "size":
             return str(ctypes.sizeof(record))
@@ -140,7 +140,7 @@ def launcher_text() -> str:
 
     text = Path(__file__).with_name("launch.ll").read_text(encoding="utf-8")
     text = text.replace("$DRIVER$", str(DRIVER_ERROR)).replace("$MAP$", str(MAP_ERROR))
-    return re.sub(r"<(\w+)\.(\w+)>", number, text)
+    return re.sub(r"<(\w+)\.(\w+)>", place, text) + numbers.TEXT
 
 
 class Launcher:

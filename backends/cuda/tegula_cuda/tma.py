@@ -12,6 +12,7 @@ from typing import Any
 
 from tegula.codegen.loops.text import Val, Writer
 from tegula.codegen.simt.hooks import SHARED
+from tegula.runtime.numbers import Number, number
 
 MAP_BYTES = 128
 RANKS = 5
@@ -81,21 +82,6 @@ def _asm(w: Writer, text: str, constraints: str, *operands: Val) -> None:
 # The launch
 
 
-class Number(ctypes.Structure):
-    """constant + factor * a * b, where a and b are slots (-1: one); shifted left and back, so that
-    what lies above a number's bits is its sign."""
-
-    _fields_ = (
-        ("constant", ctypes.c_int64),
-        ("factor", ctypes.c_int64),
-        ("a", ctypes.c_int32),
-        ("a_shift", ctypes.c_int32),
-        ("b", ctypes.c_int32),
-        ("b_shift", ctypes.c_int32),
-        ("shift", ctypes.c_int64),
-    )
-
-
 class Map(ctypes.Structure):
     """How to encode one tensor map; lists begin at the innermost axis."""
 
@@ -123,11 +109,6 @@ def _record(m: Mapping[str, Any]) -> Map:
     out.box[: out.rank] = m["box"][::-1]
     out.steps[: out.rank] = [1] * out.rank
     for to, given in ((out.sizes, m["sizes"]), (out.strides, m["strides"])):
-        for i, number in enumerate(reversed(given)):
-            to[i] = _number(*number)
+        for i, parts in enumerate(reversed(given)):
+            to[i] = number(*parts)
     return out
-
-
-def _number(constant: int, factor: int, slots: Sequence[Sequence[int]], bits: int) -> Number:
-    (a, a_bits), (b, b_bits) = (*slots, (-1, 64), (-1, 64))[:2]
-    return Number(constant, factor, a, 64 - a_bits, b, 64 - b_bits, 64 - bits)
