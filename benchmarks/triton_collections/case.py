@@ -12,10 +12,6 @@ TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-5, torch.float16: 4e-3, tor
 """How far a result may be from the reference, relative to the largest value, by its dtype."""
 
 
-class NotApplicable(Exception):
-    """Raised by a case that needs what no host has; the message says what."""
-
-
 @dataclass(frozen=True)
 class Case:
     """Something that runs kernels of a collection and compares what they compute."""

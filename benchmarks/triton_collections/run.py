@@ -148,7 +148,8 @@ def child(options: argparse.Namespace) -> int:
     host.pretend()
     out = Path(options.out)
     found = sorted(census.kernels(package.module))
-    append(out, {"package": name, "case": "", "outcome": "kernels", "kernels": found})
+    append(out, {"package": name, "case": "", "outcome": "kernels", "kernels": found,
+                 "version": package.installed()})  # fmt: skip
     done = read(out)
     for number, case in enumerate(package.cases()):
         if options.words not in case.name or (name, case.name) in done:
@@ -165,7 +166,6 @@ def child(options: argparse.Namespace) -> int:
 def run_case(options: argparse.Namespace, name: str, case: Any, out: Path) -> dict[str, Any]:
     """Run one case, and say which kernels ran and how it ended."""
     import census
-    from case import NotApplicable
 
     ran: dict[str, None] = {}
 
@@ -179,8 +179,6 @@ def run_case(options: argparse.Namespace, name: str, case: Any, out: Path) -> di
     with census.watched(PACKAGES[name].module, seen):
         try:
             case.run()
-        except NotApplicable as why:
-            outcome, error = "not applicable", str(why)
         except Exception as problem:
             outcome, error = "failed", f"{type(problem).__name__}: {problem}"
             if options.show:
@@ -215,18 +213,25 @@ def table(results: dict[tuple[str, str], dict[str, Any]]) -> str:
                   for kind in ("passed", "failed", "no case", "not applicable")]  # fmt: skip
         cases = sum(package == name and case != "" for package, case in results)
         sums = [a + b for a, b in zip(sums, [*counts, cases])]
-        lines.append(row(f"{name} {PACKAGES[name].version}", counts, cases))
+        version = results[name, ""].get("version", PACKAGES[name].version)
+        lines.append(row(f"{name} {version}", counts, cases))
         for kernel, (outcome, why) in verdicts.items():
             if outcome != "passed":
                 reasons.append(f"| {name} | `{kernel}` | {outcome} | {why} |")
     lines.append(row("together", sums[:4], sums[4]))
     if reasons:
         lines += ["", "| package | kernel | | reason |", "|---|---|---|---|", *reasons]
-    faults = [(name, case, r["fault"], r["outcome"]) for (name, case), r in results.items()
-              if r.get("fault")]  # fmt: skip
+    faults: dict[tuple[str, str, str], list[str]] = {}
+    for (name, case), record in results.items():
+        if record.get("fault"):
+            function = case.partition("(")[0]
+            faults.setdefault((name, function, record["fault"]), []).append(record["outcome"])
     if faults:
-        lines += ["", "| package | case at fault itself | | reason |", "|---|---|---|---|"]
-        lines += [f"| {n} | `{c}` | {o} | {f} |" for n, c, f, o in faults]
+        lines += ["", "| package | cases at fault themselves | failed | what is wrong |",
+                  "|---|---|---|---|"]  # fmt: skip
+        for (name, function, why), outcomes in faults.items():
+            share = f"{outcomes.count('failed')} of {len(outcomes)}"
+            lines.append(f"| {name} | `{function}` | {share} | {why} |")
     return "\n".join(lines)
 
 

@@ -94,7 +94,7 @@ def entmax_v2_forward(shape: tuple[int, int], dtype: torch.dtype, alpha: float) 
 
 
 @cases.over(
-    fault="takes `tl.sqrt` and `tl.log2` of 16-bit floats, which the language refuses",
+    fault="takes `tl.sqrt` and `tl.log2` of 16-bit floats, which Triton refuses too",
     dtype=(torch.float16, torch.bfloat16), version=(1, 2),
 )  # fmt: skip
 def entmax_backward_of_16_bits(dtype: torch.dtype, version: int) -> None:

@@ -155,6 +155,17 @@ def run_scaled(kind: str, sizes: tuple[int, int, int], scalar: bool) -> None:
     compare(got, scale_a.double() * (a.double() @ b.double()) * scale_b.T.double())
 
 
+@cases.over(
+    fault="reads whole blocks of 64 along the depth without a mask: past the end of other depths",
+    kind=("float16",),
+)  # fmt: skip
+def scaled_gemm_of_odd_depth(kind: str) -> None:
+    import tegula
+
+    with tegula.use_device("interpreter"):  # which says so
+        run_scaled(kind, (16, 64, 100), True)
+
+
 class Unswizzled:
     """The kernel with its other order of tiles, which no caller in the package chooses."""
 
@@ -181,7 +192,7 @@ def gemm_in_rows(kind: str) -> None:
 
 def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float, causal: bool,
               softcap: float, last: bool = True) -> torch.Tensor:  # fmt: skip
-    """Of (queries, heads, size) to (keys, heads, size); causal for the last tokens, or the first."""
+    """Of (queries, heads, size) to (keys, heads, size); causal for the last tokens or the first."""
     group = q.shape[1] // k.shape[1]
     k, v = k.double().repeat_interleave(group, 1), v.double().repeat_interleave(group, 1)
     scores = torch.einsum("qhd,khd->hqk", q.double(), k) * scale

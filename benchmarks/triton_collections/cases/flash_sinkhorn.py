@@ -195,7 +195,7 @@ def mat5_wide(sizes: Any) -> None:
     check_mat5(sizes, torch.float32, False)
 
 
-@cases.over(fault="multiplies blocks of two dtypes, which the language refuses", sizes=SIZES[:1])
+@cases.over(fault="multiplies blocks of two dtypes, which Triton refuses too", sizes=SIZES[:1])
 def mat5_of_16_bits(sizes: Any) -> None:
     check_mat5(sizes, torch.float16, False)
 
