@@ -7,12 +7,25 @@ reductions, scans and products by values that change nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import isinf
 from typing import Any
 
 from tegula.ir.builder import Builder
 from tegula.ir.core import Block, Cloner, Function, Op, Value
 from tegula.ir.patterns import combine_kind, neutral
-from tegula.ir.types import DType, Tile, Type, elem_of, i1, i32, i64, shape_of, with_shape
+from tegula.ir.types import (
+    DType,
+    Tile,
+    Type,
+    elem_of,
+    i1,
+    i32,
+    i64,
+    shape_of,
+    u8,
+    with_elem,
+    with_shape,
+)
 
 Shape = tuple[int, ...]
 
@@ -187,7 +200,7 @@ def _reduce(p: _Padder, op: Op) -> Sequence[Value] | None:
     inside = _inside(b, shape, [axis])
     kind, e = combine_kind(op.regions[0]), elem_of(op.operands[0].type)
     if kind is not None and isinstance(e, DType):
-        filled = _filled(b, inside, sources[0], _neutral(kind, e))
+        filled = _unchanging(b, inside, sources[0], kind)
         return b.reduce([filled], p.block(op.regions[0]), axis)
     *results, _ = b.reduce([*sources, inside], _checked(p, op), axis)
     return results
@@ -204,19 +217,26 @@ def _scan(p: _Padder, op: Op) -> Sequence[Value] | None:
     inside = _inside(b, shape, [axis])
     kind, e = combine_kind(op.regions[0]), elem_of(op.operands[0].type)
     if kind is not None and isinstance(e, DType):
-        filled = _filled(b, inside, sources[0], _neutral(kind, e))
+        filled = _unchanging(b, inside, sources[0], kind)
         return b.scan([filled], p.block(op.regions[0]), axis, True)
     *results, _ = b.scan([*sources, inside], _checked(p, op), axis, True)
     return results
 
 
-def _neutral(kind: str, e: DType) -> int | float:
-    """What leaves every value as it is: NaN and the sign of zero too."""
-    if e.is_float and kind in ("max", "min") and e.bits >= 16:
-        return float("nan")
-    if e.is_float and kind == "add" and e.bits >= 16:
-        return -0.0
-    return neutral(kind, e)
+def _unchanging(b: Builder, inside: Value, x: Value, kind: str) -> Value:
+    """`x` with values in the elements that were added that leave every value as it is, NaN and the
+    sign of zero too."""
+    e = elem_of(x.type)
+    assert isinstance(e, DType)
+    value = neutral(kind, e)
+    if e.is_float and kind in ("max", "min") and e.name != "f8e4b15":  # which has no NaN
+        value = float("nan")
+    if e.is_float and kind == "add":
+        value = -0.0
+    if e.name == "f8e5" and isinf(value):  # constants of 8 bits are finite
+        bits = b.constant(0x7C if value > 0 else 0xFC, with_elem(x.type, u8))
+        return b.select(inside, x, b.bitcast(bits, to=e))
+    return _filled(b, inside, x, value)
 
 
 def _checked(p: _Padder, op: Op) -> Block:

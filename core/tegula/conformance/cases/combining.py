@@ -128,6 +128,25 @@ def _scan(kind: str, t: DType, reverse: bool) -> Case:
     return s.case()
 
 
+def _alike(t: DType, kind: str) -> Case:
+    """Columns of one value each, which nothing else may join: NaN, the lowest, the largest."""
+    values = edges(t)
+    with np.errstate(all="ignore"):
+        finite = values[np.isfinite(values.astype(np.float64))]
+        order = np.argsort(finite.astype(np.float64))
+    nan = np.array([np.nan]).astype(storage(t))
+    row = np.concatenate([nan, finite[order[:1]], finite[order[-1:]], nan])
+    x = np.tile(row, (5, 1))
+    x[3, 3] = finite[order[0]]
+    s = Sketch()
+    tile = s.load(s.buffer("x", t, x), x.shape)
+    (result,) = s.b.reduce([tile], region(kind, t), axis=0)
+    s.store(s.out("all", t, fold(kind, t, x, 0), _rule(kind)), result)
+    (result,) = s.b.scan([tile], region(kind, t), axis=0, reverse=True)
+    s.store(s.out("up", t, prefixes(kind, t, x, 0, True), _rule(kind)), result)
+    return s.case()
+
+
 def _argument(t: DType, name: str) -> Case:
     """argmax and argmin: pairs of value and index, the smaller index on ties."""
     s = Sketch()
@@ -393,6 +412,10 @@ def specs() -> Iterator[Spec]:
             for name in ("max", "min"):
                 make = partial(_argument, t, name)
                 yield Spec(f"reduce.arg{name}.{t}", make, ("reduce",), (t,))
+        for kind in ("max", "min", "maxnan", "minnan"):
+            if t.is_float and t.name != "f8e4b15":
+                make, ops = partial(_alike, t, kind), ("reduce", "scan")
+                yield Spec(f"reduce.alike.{kind}.{t}", make, ops, (t,), full=True)
     for t in (f32, f64, f16, bf16):
         yield Spec(f"reduce.sum.{t}", partial(_float_sum, t), ("reduce",), (t,))
     for t in ALL:
