@@ -167,6 +167,14 @@ def test_threads_and_registers_are_declared(warps: int) -> None:
     assert ("bar.sync" in ptx or "barrier.sync" in ptx) == (warps > 1)
 
 
+@pytest.mark.parametrize(("elem", "hidden"), [(ir.f8e4nv, True), (ir.f16, False)], ids=str)
+def test_constant_factors_of_8_bits_are_hidden_from_ptxas(elem: Any, hidden: bool) -> None:
+    """16 columns fill half of an instruction; the rest are zeros."""
+    p = Pointer(elem)
+    ptx = ptx_of(product, {"N": 16}, x=p, y=p, z=F32)
+    assert "mma.sync" in ptx and ("%lanemask_lt" in ptx) == hidden
+
+
 def test_shared_memory_is_dynamic() -> None:
     with config.scope(ptxas="driver"):
         made = compiled(product, {"N": 64}, x=F32, y=F32, z=F32)

@@ -53,6 +53,14 @@ def find() -> Any:
     return driver
 
 
+def started() -> bool:
+    """Whether this process has started the driver already, by whatever library."""
+    try:
+        return int(find().cuDeviceGetCount()[0]) == 0
+    except RuntimeError:  # the library is not there
+        return False
+
+
 @cache
 def bindings() -> Any:
     """The module `cuda.bindings.driver`, with the driver started."""

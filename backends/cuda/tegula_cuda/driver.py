@@ -42,8 +42,7 @@ class CudaDriver(Driver):
 
 
 def _probe() -> Probe:
-    cu.find()
-    seen = nvml.look()
+    seen = None if cu.started() else nvml.look_elsewhere()
     if seen is None:
         driver = cu.bindings()
         version = cu.version()

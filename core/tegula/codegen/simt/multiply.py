@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tegula.codegen.loops.convert import cast
-from tegula.codegen.loops.text import Val
+from tegula.codegen.loops.text import Val, wrap
 from tegula.codegen.simt.hooks import packed, zero_of
 from tegula.codegen.simt.layout import Layout
 from tegula.codegen.simt.matrix import MatrixUnit, Product, Tiling, placed
@@ -185,6 +185,15 @@ def words_of(k: Emitter, values: Sequence[Val]) -> list[Val]:
         return [k.raw(x) if x.ty == "float" else x for x in values]
     out = []
     for i in range(0, len(values), per_word):
+        if all(x.ty[0] == "i" and x.const is not None for x in values[i : i + per_word]):
+            out.append(w.const(_constant_word(values[i : i + per_word]), "i32"))
+            continue
         v = packed(w, values[i : i + per_word])
         out.append(w.pure("i32", f"bitcast {v.ty} {{}} to i32", v))
     return out
+
+
+def _constant_word(values: Sequence[Val]) -> int:
+    bits = 32 // len(values)
+    word = sum((int(x.const or 0) & (1 << bits) - 1) << i * bits for i, x in enumerate(values))
+    return wrap(word, "i32")
