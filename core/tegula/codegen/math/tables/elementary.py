@@ -90,5 +90,5 @@ TABLE = (
     LibraryFunction("atan2", "The angle of the point (y, x) as its second and first coordinate.",
                     _TWO, angles.atan2, _ROUNDED_TWICE, _ROUNDED_TWICE),
     LibraryFunction("asin", "Inverse sine.", _ONE, angles.asin, Bound(0.65), Bound(0.65)),
-    LibraryFunction("acos", "Inverse cosine.", _ONE, angles.acos, _CLOSE, _CLOSE),
+    LibraryFunction("acos", "Inverse cosine.", _ONE, angles.acos, Bound(0.65), Bound(0.65)),
 )  # fmt: skip
