@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("tegula_cuda")
@@ -230,3 +231,39 @@ def test_products_run_beside_the_threads(tmp_path: Path, kernel: str, stages: in
     command = [str(ptxas.find()), "-arch=sm_90a", "-v", str(file), "-o", str(tmp_path / "out")]
     said = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "serialized" not in said.stdout + said.stderr
+
+
+# -------------------------------------------------------------------------------------------------
+# On a device, and on others for comparison
+
+
+def _devices() -> list[Any]:
+    out = []
+    for name in ("interpreter", "cpu", "cuda"):
+        try:
+            why = "" if registry.backend(name).available else "no such device"
+        except tegula.TegulaError as error:
+            why = str(error)
+        out.append(pytest.param(name, marks=pytest.mark.skipif(bool(why), reason=why or "-")))
+    return out
+
+
+@pytest.mark.parametrize("host", [False, True], ids=["device-made", "host-made"])
+@pytest.mark.parametrize("size", [(256, 192, 128), (16, 48, 80), (304, 64, 208)], ids=str)
+@pytest.mark.parametrize("device", _devices())
+def test_products_of_blocks(device: str, size: tuple[int, int, int], host: bool) -> None:
+    m, n, k = size
+    rng = np.random.default_rng(1)
+    a, b = (rng.integers(-3, 4, (rows, k)).astype(np.float16) for rows in (m, n))
+    sizes = {"BM": 64, "BN": 64, "BK": 64}
+    for stages in (1, 2, 3, 4) if device == "cuda" else (1,):
+        c = np.zeros((m, n), np.float16)
+        given = [tegula.asarray(x, device="cuda") if device == "cuda" else x for x in (a, b, c)]
+        options = {"num_stages": stages} if device == "cuda" else {"device": device}
+        if host:
+            given = [tegula.TensorDescriptor.from_tensor(x, [64, 64]) for x in given]
+            blocks[(8,)](*given, m, n, k, **sizes, **options)
+        else:
+            product[(8,)](*given, m, n, k, **sizes, **options)
+        out = given[2].base if host else given[2]
+        np.testing.assert_array_equal(out.numpy() if device == "cuda" else out, a @ b.T)
