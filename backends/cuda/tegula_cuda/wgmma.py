@@ -111,62 +111,56 @@ class Wgmma(SharedUnit):
         column_group = w.pure("i32", "lshr i32 {}, {}", group, k.i32(log2(self.down)))
         m, n, depth = self.shape
         fresh = all(x.const == 0 for x in acc)
-        words = [self._fragment_words(k, a, tm, step) for tm in range(m // (ROWS * self.down))
-                 for step in range(depth // self.depth)] if a.regs else []  # fmt: skip
-        out = _fenced(k, [] if fresh else acc, [x for group in words for x in group])
-        if fresh:
-            out = [w.literal("undef", x.ty) for x in acc]
-        tiles_m, tiles_n = m // (ROWS * self.down), n // (self.width * self.across)
-        each = self.width // 2
-        starts = {
-            "a": self._start(k, "a", a, w.mul(row_group, k.i32(ROWS))) if not a.regs else None,
-            "b": self._start(k, "b", b, w.mul(column_group, k.i32(n // self.across))),
-        }
-        for step in range(depth // self.depth):
+        text = _Assembly(acc, fresh)
+        deep, tiles_m = depth // self.depth, m // (ROWS * self.down)
+        words = {
+            (tm, step): text.take("r", self._fragment_words(k, a, tm, step))
+            for step in range(deep) for tm in range(tiles_m)
+        } if a.regs else {}  # fmt: skip
+        starts = {"b": text.take("l", [self._start(k, "b", b, w.mul(
+            column_group, k.i32(n // self.across)))])[0]}  # fmt: skip
+        if not a.regs:
+            start = self._start(k, "a", a, w.mul(row_group, k.i32(ROWS)))
+            starts["a"] = text.take("l", [start])[0]
+        text.say("wgmma.fence.sync.aligned;")
+        tiles_n, each = n // (self.width * self.across), self.width // 2
+        for step in range(deep):
             for tm in range(tiles_m):
                 for tn in range(tiles_n):
                     at = (tm * tiles_n + tn) * each
-                    left = (
-                        words[tm * (depth // self.depth) + step] if a.regs else
-                        [self._moved(k, starts["a"], "a", a, tm * ROWS * self.down, step)]
-                    )
-                    right = self._moved(k, starts["b"], "b", b, tn * self.width, step)
-                    more = not fresh or step > 0
-                    out[at : at + each] = self._one(k, out[at : at + each], left, right, a, b, more)
-        _asm(k, "wgmma.commit_group.sync.aligned;")
-        return _waited(k, out, self.acc, 1 if asynchronous else 0)
+                    if a.regs:
+                        left = "{" + ", ".join(words[tm, step]) + "}"
+                    else:
+                        moved = self._distance("a", a, tm * ROWS * self.down, step)
+                        left = text.advanced("da", starts["a"], moved)
+                    moved = self._distance("b", b, tn * self.width, step)
+                    right = text.advanced("db", starts["b"], moved)
+                    accs = ", ".join(f"${i}" for i in range(at, at + each))
+                    more = int(not fresh or step > 0)
+                    text.say(f"{self._verb} {{{accs}}}, {left}, {right}, {more}"
+                             f"{self._tail(a, b)};")
+        text.say("wgmma.commit_group.sync.aligned;")
+        text.say(f"wgmma.wait_group.sync.aligned {1 if asynchronous else 0};")
+        return text.call(k)
 
     def wait(self, k: Emitter, acc: list[Val]) -> list[Val]:
-        return _waited(k, acc, self.acc, 0)
+        text = _Assembly(acc, False)
+        text.say("wgmma.wait_group.sync.aligned 0;")
+        return text.call(k)
 
-    def _one(
-        self, k: Emitter, acc: list[Val], left: list[Val], right: Val, a: Factor, b: Factor,
-        more: bool,
-    ) -> list[Val]:  # fmt: skip
-        """One instruction; it overwrites the accumulators unless there are products before it."""
-        count, letter = len(acc), "r" if self.acc.is_int else "f"
-        kind = _TYPES[self.a.name], _TYPES[self.b.name]
-        regs = ", ".join(f"${i}" for i in range(count))
-        first = 2 * count
-        if a.regs:
-            left_text = "{" + ", ".join(f"${first + i}" for i in range(4)) + "}"
-            second = first + 4
-        else:
-            left_text, second = f"${first}", first + 1
+    @property
+    def _verb(self) -> str:
+        kinds = (self.acc.name.replace("i", "s"), _TYPES[self.a.name], _TYPES[self.b.name])
+        shape = f"m64n{self.width}k{self.depth}"
+        return f"wgmma.mma_async.sync.aligned.{shape}.{'.'.join(kinds)}"
+
+    def _tail(self, a: Factor, b: Factor) -> str:
+        """Signs, and for 16 bits which factors lie across k."""
         tail = "" if self.acc.is_int else ", 1, 1"
         if self.a.bits == 16:
-            if not a.regs:
-                tail += f", {int(not a.along_k)}"
+            tail += "" if a.regs else f", {int(not a.along_k)}"
             tail += f", {int(b.along_k)}"
-        text = (
-            f"wgmma.mma_async.sync.aligned.m64n{self.width}k{self.depth}"
-            f".{self.acc.name.replace('i', 's')}.{kind[0]}.{kind[1]} "
-            f"{{{regs}}}, {left_text}, ${second}, {int(more)}{tail};"
-        )
-        ties = ",".join([f"={letter}"] * count + [str(i) for i in range(count)])
-        given = ",".join(["r" if a.regs else "l"] * len(left) + ["l"])
-        operands = [*acc, *left, right]
-        return _call(k, text, f"{ties},{given}", operands, [x.ty for x in acc])
+        return tail
 
     def _fragment_words(self, k: Emitter, a: Factor, tm: int, step: int) -> list[Val]:
         """The four registers of a step's left factor."""
@@ -207,10 +201,9 @@ class Wgmma(SharedUnit):
     def _along_k(self, side: str, f: Factor) -> bool:
         return f.along_k if side == "a" else not f.along_k
 
-    def _moved(self, k: Emitter, start: Val | None, side: str, f: Factor, first: int, step: int
-               ) -> Val:
-        """A descriptor moved to another row (column) and step of k."""
-        assert f.buffer is not None and start is not None
+    def _distance(self, side: str, f: Factor, first: int, step: int) -> int:
+        """From the beginning of a factor to a row (column) and step of k, as descriptors count."""
+        assert f.buffer is not None
         buffer = f.buffer
         if self._along_k(side, f):
             panel, place = divmod(32 * step, buffer.row_bytes)
@@ -218,9 +211,7 @@ class Wgmma(SharedUnit):
         else:
             per_panel = buffer.row_bytes // self.a.itemsize
             nbytes = step * self.depth * buffer.row_bytes + first // per_panel * buffer.panel_bytes
-        if not nbytes:
-            return start
-        return k.w.pure("i64", "add i64 {}, {}", start, k.w.const(nbytes // PIECE, "i64"))
+        return nbytes // PIECE
 
 
 def _fragment(shape: tuple[int, int], width: int, down: int, across: int) -> Layout:
@@ -244,47 +235,45 @@ def _uniform(k: Emitter, x: Val) -> Val:
     return k.simt.shuffle(k.w, x, "idx", k.i32(0))
 
 
-def _asm(k: Emitter, text: str) -> None:
-    k.w.do(f'call void asm sideeffect "{text}", "~{{memory}}"() convergent')
+class _Assembly:
+    """One statement of inline assembly around accumulators: what stands between the fence and the
+    wait belongs together, and LLVM takes long over each of its many operands.
+    """
 
+    def __init__(self, acc: list[Val], fresh: bool) -> None:
+        self.acc = acc
+        letter = "r" if acc[0].ty == "i32" else "f"
+        self.constraints = [f"=&{letter}"] * len(acc)
+        self.operands = [] if fresh else list(acc)
+        if not fresh:
+            self.constraints += [str(i) for i in range(len(acc))]
+        self.lines: list[str] = []
 
-def _call(k: Emitter, text: str, constraints: str, operands: list[Val], types: list[str]
-          ) -> list[Val]:
-    w = k.w
-    args = ", ".join(f"{x.ty} {x.text}" for x in operands)
-    result = _record(k, types) if len(types) > 1 else types[0]
-    call = f'call {result} asm sideeffect "{text}", "{constraints}"({args}) convergent'
-    got = w.here(result, call)
-    if len(types) == 1:
-        return [got]
-    return [w.here(t, f"extractvalue {result} {got.text}, {i}") for i, t in enumerate(types)]
+    def take(self, letter: str, values: list[Val]) -> list[str]:
+        """Add operands; gives their names."""
+        first = len(self.constraints)
+        self.constraints += [letter] * len(values)
+        self.operands += values
+        return [f"${first + i}" for i in range(len(values))]
 
+    def say(self, line: str) -> None:
+        self.lines.append(line)
 
-def _record(k: Emitter, types: list[str]) -> str:
-    """A named struct of one type many times: its name is short, and is written often."""
-    name = f"%{types[0]}x{len(types)}"
-    k.w.declares.setdefault(name, f"{name} = type {{ {', '.join(types)} }}")
-    return name
+    def advanced(self, name: str, start: str, by: int) -> str:
+        """A descriptor moved on, under a name."""
+        if not by:
+            return start
+        self.say(f"add.s64 {name}, {start}, {by};")
+        return name
 
-
-def _fenced(k: Emitter, acc: list[Val], words: list[Val]) -> list[Val]:
-    """The accumulators, after a fence between whatever wrote them and the left factor's registers
-    and the instructions that use them."""
-    letter = "r" if acc and acc[0].ty == "i32" else "f"
-    ties = [f"={letter}"] * len(acc) + [str(i) for i in range(len(acc))] + ["r"] * len(words)
-    text = "wgmma.fence.sync.aligned;"
-    if not acc:
-        args = ", ".join(f"{x.ty} {x.text}" for x in words)
-        constraints = ",".join([*ties, "~{memory}"])
-        k.w.do(f'call void asm sideeffect "{text}", "{constraints}"({args}) convergent')
-        return []
-    return _call(k, text, ",".join(ties), [*acc, *words], [x.ty for x in acc])
-
-
-def _waited(k: Emitter, acc: list[Val], e: DType, pending: int) -> list[Val]:
-    """The accumulators once at most `pending` groups are under way; they pass through, so that
-    nothing uses them earlier."""
-    letter = "r" if e.is_int else "f"
-    ties = ",".join([f"={letter}"] * len(acc) + [str(i) for i in range(len(acc))])
-    text = f"wgmma.wait_group.sync.aligned {pending};"
-    return _call(k, text, ties, acc, [x.ty for x in acc])
+    def call(self, k: Emitter) -> list[Val]:
+        """Write the statement; gives the accumulators after it."""
+        w, types = k.w, [x.ty for x in self.acc]
+        record = f"%{types[0]}x{len(types)}"
+        k.w.declares.setdefault(record, f"{record} = type {{ {', '.join(types)} }}")
+        args = ", ".join(f"{x.ty} {x.text}" for x in self.operands)
+        body = "{ .reg .b64 da, db; " + " ".join(self.lines) + " }"
+        constraints = ",".join([*self.constraints, "~{memory}"])
+        got = w.here(record, f'call {record} asm sideeffect "{body}", "{constraints}"({args}) '
+                             "convergent")
+        return [w.here(t, f"extractvalue {record} {got.text}, {i}") for i, t in enumerate(types)]
