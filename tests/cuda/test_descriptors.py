@@ -14,6 +14,7 @@ pytest.importorskip("tegula_cuda")
 import tegula
 import tegula.language as tl
 from tegula.config import config
+from tegula.errors import TegulaError
 from tegula.frontend import HostDescriptor
 from tegula.frontend.arguments import flat_names
 from tegula.ir import types as ir
@@ -242,7 +243,7 @@ def _devices() -> list[Any]:
     for name in ("interpreter", "cpu", "cuda"):
         try:
             why = "" if registry.backend(name).available else "no such device"
-        except tegula.TegulaError as error:
+        except TegulaError as error:
             why = str(error)
         out.append(pytest.param(name, marks=pytest.mark.skipif(bool(why), reason=why or "-")))
     return out
