@@ -208,3 +208,22 @@ def test_a_factor_from_outside_of_the_loop_and_one_from_the_loop_itself(machine)
     o = _on_device(np.zeros((16, 16), "f4"))
     kernel[(1,)](*map(_on_device, (q, k, v)), o, 64, 16)
     np.testing.assert_array_equal(o.numpy(), np.maximum(q @ k.T, 0) @ v)
+
+
+def test_copies_move_four_bytes_even_where_each_thread_has_less(machine):
+    @tegula.jit
+    def kernel(a, b, c, K, B: tl.constexpr):
+        r = tl.arange(0, B)
+        acc = tl.zeros((B, B), dtype=tl.int32)
+        for k in range(0, K, B):
+            x = tl.load(a + r[:, None] * K + k + r[None, :])
+            y = tl.load(b + (k + r)[:, None] * B + r[None, :])
+            acc = tl.dot(x, y, acc)
+        tl.store(c + r[:, None] * B + r[None, :], acc)
+
+    machine(3)
+    rng = np.random.default_rng(3)
+    a, b = (rng.integers(-9, 9, s).astype("i1") for s in ((16, 64), (64, 16)))
+    c = _on_device(np.zeros((16, 16), "i4"))
+    kernel[(1,)](_on_device(a), _on_device(b), c, 64, 16, num_warps=8)
+    np.testing.assert_array_equal(c.numpy(), a.astype("i4") @ b.astype("i4"))

@@ -311,7 +311,7 @@ class Rewriter:
         if not is_tile(ptr):
             return [None] * len(op.operands)
         if op.name == "async_copy":
-            return [n.coalesced(ptr) if is_tile(v) else None for v in op.operands]
+            return [n.copying(ptr) if is_tile(v) else None for v in op.operands]
         layout = n.layout(op.results[0]) if op.results else n.access(ptr)
         if op.name == "store":
             value = n.layout(op.operands[1])

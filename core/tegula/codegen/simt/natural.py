@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 CHEAP = 24
 """Ops that may be computed again rather than moved."""
 
+SMALLEST_COPY = 4
+"""Bytes that one asynchronous copy moves at least."""
+
 ACCESSES = frozenset(
     {"load", "store", "atomic_rmw", "atomic_cas", "atomic_load", "atomic_store", "async_copy"}
 )
@@ -119,6 +122,15 @@ class Natural:
         """The layout for an access through these pointers."""
         shape, order = shape_of(ptr.type), self.order(ptr)
         return self.blocked(shape, self.widths[shape, order], order)
+
+    def copying(self, ptr: Value) -> Layout:
+        """The layout for copies that run by themselves: they move 4 bytes or more, though threads
+        be left over."""
+        e = elem_of(ptr.type)
+        assert isinstance(e, Pointer)
+        shape, order = shape_of(ptr.type), self.order(ptr)
+        width = max(self.widths[shape, order], SMALLEST_COPY // shared_size(e.elem))
+        return self.blocked(shape, width, order)
 
     def access(self, ptr: Value) -> Layout:
         """The natural layout of an access: coalesced, or where the pointers are if nothing is

@@ -32,15 +32,13 @@ from tegula.analysis.axisinfo import AxisInfos
 from tegula.codegen.simt.buffers import Buffer
 from tegula.codegen.simt.bulk import Arrivals, appending, emit, inside
 from tegula.codegen.simt.hooks import Simt
+from tegula.codegen.simt.natural import SMALLEST_COPY
 from tegula.codegen.simt.products import origin, unit_of
 from tegula.codegen.simt.tensormaps import TensorMap, map_of
 from tegula.ir.builder import Builder
 from tegula.ir.core import Block, Cloner, Function, Op, Value
 from tegula.ir.patterns import constant_value
 from tegula.ir.types import DType, Pointer, Tile, elem_of, i1, i32, i64, shape_of
-
-SMALLEST_COPY = 4
-"""Bytes that one asynchronous copy moves at least."""
 
 
 def pipeline_loops(
