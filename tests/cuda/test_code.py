@@ -15,6 +15,7 @@ import tegula.language as tl
 from tegula.config import config
 from tegula.ir import types as ir
 from tegula.ir.types import Pointer
+from tegula.plugin import UnsupportedError
 from tegula.plugin.records import Artifact
 from tegula.plugin.registry import registry
 from tegula.runtime import compiler
@@ -235,3 +236,39 @@ def test_kernels_assemble(arch: str) -> None:
         compiled(speaking, {}, arch, x=Pointer(ir.i32), debug=True),
     ):
         assert made.kind == "cubin" and made.metadata["registers"] > 0
+
+
+@tegula.jit
+def with_assembly(x, y, z, ASM: tl.constexpr, CONSTRAINTS: tl.constexpr, PACK: tl.constexpr):
+    i = tl.arange(0, 512)
+    a, b = tl.load(x + i), tl.load(y + i)
+    r = tl.inline_asm_elementwise(ASM, CONSTRAINTS, [a, b], dtype=a.dtype, is_pure=True, pack=PACK)
+    tl.store(z + i, r)
+
+
+@needs_ptxas
+@pytest.mark.parametrize(
+    ("elem", "asm", "constraints", "pack"),
+    [
+        (ir.i32, "shf.l.wrap.b32 $0, $1, $2, 3;", "=r, r, r", 1),
+        (ir.f32, "{ .reg .f32 t; add.f32 t, $1, $2;\n neg.f32 $0, t; }", "=f,f,f", 1),
+        (ir.i8, "vabsdiff4.u32.u32.u32 $0, $1, $2, $1;", "=r,r,r", 4),
+        (ir.f16, "add.f16x2 $0, $1, $2;", "=r,r,r", 2),
+        (ir.i64, "mul.hi.s64 $0, $1, $2;", "=l,l,l", 1),
+    ],
+    ids=["i32", "f32", "i8x4", "f16x2", "i64"],
+)
+def test_kernels_bring_assembly_along(elem: Any, asm: str, constraints: str, pack: int) -> None:
+    p, constants = Pointer(elem), {"ASM": asm, "CONSTRAINTS": constraints, "PACK": pack}
+    word = re.search(r"[a-z0-9.]+(?= \$0)", asm)
+    assert word is not None
+    ptx = ptx_of(with_assembly, constants, x=p, y=p, z=p)
+    assert ptx.count(word[0]) == 4 // pack
+    assert compiled(with_assembly, constants, x=p, y=p, z=p).kind == "cubin"
+
+
+def test_constraints_that_do_not_fit_are_refused() -> None:
+    constants = {"ASM": "mov.b32 $0, $1;", "CONSTRAINTS": "=r,r", "PACK": 1}
+    p = Pointer(ir.i32)
+    with pytest.raises(UnsupportedError, match="1 results and 1 arguments.*takes 1 and 2"):
+        ptx_of(with_assembly, constants, x=p, y=p, z=p)

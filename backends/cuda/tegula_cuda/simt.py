@@ -39,6 +39,9 @@ class CudaSimt(Simt):
 
     native_math = native.NATIVE
     slow_division = True
+    assembly: ClassVar[dict[str, str]] = {
+        "r": "i32", "l": "i64", "h": "i16", "f": "float", "d": "double", "b": "i1", "c": "i8",
+    }  # fmt: skip
     tile_rules = native.TILES
     scopes: ClassVar[dict[str, str]] = {"cta": "block", "gpu": "device", "sys": ""}
 
@@ -254,13 +257,13 @@ def capabilities(target: Target) -> Capabilities:
     wide = [n for n in ints if ALL[n].bits >= 32]
     accumulators = [n for n in floats if ALL[n].bits >= 16]
     summed = [n for n in floats if ALL[n].bits >= 16] + ints
-    features = {"device_assert", "device_print", "graphs", "streams", "cooperative"}
+    features = {"device_assert", "device_print", "inline_asm", "graphs", "streams", "cooperative"}
     if "cp_async" in features_of(target):
         features.add("async_copy")
     return Capabilities(
         target,
         dtypes=DTYPES,
-        ops={name: frozenset({ANY}) for name in supported_ops()},
+        ops={name: frozenset({ANY}) for name in (*supported_ops(), "inline_asm")},
         dot=frozenset(
             [(a, a, c) for a in floats for c in accumulators]
             + [(a, a, c) for a in ints for c in wide]

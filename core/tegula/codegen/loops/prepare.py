@@ -22,11 +22,14 @@ from tegula.ir.types import DType, Pointer, Tile, elem_of, i64, shape_of, with_s
 Kept = Callable[[Function], set[Op]]
 
 
-def prepare(module: Module, function: Function, kept: Kept | None = None) -> Function:
+def prepare(
+    module: Module, function: Function, kept: Kept | None = None,
+    foreign: frozenset[str] = frozenset(),
+) -> Function:  # fmt: skip
     """The kernel ready to be lowered; the `make_descriptor`s that `kept` names stay, with all their
-    uses, until `without_descriptors`."""
+    uses, until `without_descriptors`. Of what only some targets can do, `foreign` is there."""
     for op in function.body.walk():
-        if op.name in REASONS:
+        if op.name in REASONS and op.name not in foreign:
             raise Unsupported(op, REASONS[op.name])
     names = {op.name for op in function.body.walk()}
     if names & {"make_descriptor", "desc_load", "desc_store"}:

@@ -217,6 +217,10 @@ class Simt:
         """The reverse of `load_matrices`."""
         raise NotImplementedError
 
+    assembly: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """LLVM types by the letters with which inline assembly names registers; empty where kernels
+    cannot bring assembly along."""
+
     # -- talking to the host
 
     print_long: str = "ll"

@@ -8,6 +8,7 @@ from typing import Any
 
 from tegula.codegen.loops.prepare import prepare, without_descriptors
 from tegula.codegen.simt import (  # noqa: F401  (each enters its ops into the table)
+    assembly,
     buffers,
     collect,
     combine,
@@ -49,7 +50,8 @@ def lower(module: Module, simt: Simt, *, num_warps: int = 4, num_stages: int = 2
     """Lower the module's kernel for `num_warps` warps of a machine."""
     (kernel,) = module.kernels
     bulk = simt.bulk_copies is not None and assume_disjoint
-    function = pad_tiles(prepare(module, kernel, mapped if bulk else None))
+    foreign = frozenset({"inline_asm"} if simt.assembly else ())
+    function = pad_tiles(prepare(module, kernel, mapped if bulk else None, foreign))
     for variant in _variants(function, simt, num_warps, num_stages):
         assigned = assign_layouts(without_descriptors(variant), simt, num_warps)
         ctx = Context(assigned.layouts, simt, num_warps)
