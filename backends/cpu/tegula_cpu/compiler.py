@@ -106,6 +106,7 @@ class CpuCompiler(Compiler):
 
     def emit(self, module: Module, target: Target, options: Options) -> Artifact:
         from tegula.codegen.loops.evaluate import Unsupported
+        from tegula.codegen.loops.kernel import symbol_of
         from tegula.codegen.loops.lower import lower
         from tegula_cpu.target import vector_target
 
@@ -124,9 +125,10 @@ class CpuCompiler(Compiler):
         return Artifact(
             "elf-object",
             assemble(lowered.text, target),
-            kernel.name,
+            symbol_of(kernel.name),
             tuple(str(p.type) for p in kernel.body.args),
             {
+                "name": kernel.name,
                 "scratch_bytes": lowered.scratch_bytes,
                 "alias_pairs": [list(pair) for pair in lowered.alias_pairs],
             },

@@ -112,12 +112,17 @@ class CpuDevice(Device):
         if artifact.kind != "elf-object":
             raise DeviceError(
                 f"the cpu driver loads artifacts of kind 'elf-object', not '{artifact.kind}' "
-                f"(kernel '{artifact.entry}')"
+                f"(kernel '{_name(artifact)}')"
             )
         return CpuKernel(artifact)
 
     def synchronize(self, stream: int = 0) -> None:
         """Nothing to wait for: a launch returns when its work is done."""
+
+
+def _name(artifact: Artifact) -> str:
+    """What the kernel is called in messages: its function's name, not its symbol."""
+    return str(artifact.metadata.get("name", artifact.entry))
 
 
 class CpuKernel(Kernel):
@@ -133,7 +138,7 @@ class CpuKernel(Kernel):
             )
         except RuntimeError as error:
             raise DeviceError(self._why_not(artifact, error)) from None
-        self.entry = artifact.entry
+        self.entry = _name(artifact)
         self.params = artifact.params
         # entry, scratch bytes, flags, learned cost: see `pool_ir`
         self._record = (ctypes.c_int64 * 4)(
@@ -154,7 +159,7 @@ class CpuKernel(Kernel):
             if name not in own and not llvm.address_of_symbol(name)
         ]
         why = f"nothing defines {', '.join(missing)}" if missing else str(error)
-        return f"cannot load kernel '{artifact.entry}': {why}"
+        return f"cannot load kernel '{_name(artifact)}': {why}"
 
     def error_text(self, code: int) -> str:
         return str(self.error(code))

@@ -64,6 +64,7 @@ class CudaCompiler(Compiler):
     def emit(self, module: Module, target: Target, options: Options) -> Artifact:
         from tegula.codegen.loops.evaluate import Unsupported
         from tegula_cuda.atomics import UnsupportedAtomic
+        from tegula.codegen.simt.lower import entry_of
         from tegula_cuda.simt import lowered
 
         assert isinstance(options, CudaOptions)
@@ -85,7 +86,7 @@ class CudaCompiler(Compiler):
             "alias_pairs": [list(pair) for pair in made.alias_pairs],
         }
         params = tuple(str(p.type) for p in kernel.body.args)
-        return finish(made.text, kernel.name, params, metadata, target, options)
+        return finish(made.text, entry_of(kernel.name), params, metadata, target, options)
 
     def fingerprint(self) -> str:
         import llvmlite

@@ -115,7 +115,7 @@ class XpuCompiler(Compiler):
 
     def emit(self, module: Module, target: Target, options: Options) -> Artifact:
         from tegula.codegen.loops.evaluate import Unsupported
-        from tegula.codegen.simt.lower import lower
+        from tegula.codegen.simt.lower import entry_of, lower
         from tegula_xpu.simt import XpuSimt
         from tegula_xpu.spirv import assemble
 
@@ -143,7 +143,7 @@ class XpuCompiler(Compiler):
         return Artifact(
             "spirv",
             assemble(lowered.text),
-            kernel.name,
+            entry_of(kernel.name),
             tuple(str(p.type) for p in kernel.body.args),
             {
                 **lowered.metadata,

@@ -18,8 +18,8 @@ _TOKEN = re.compile(
     |(?P<string>"(?:[^"\\\n]|\\.)*")
     |(?P<float>-?(?:\d+\.\d*(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+|inf\b)|nan\b(?!\s*=)|inf\b)
     |(?P<int>-?\d+)
-    |(?P<value>%[A-Za-z0-9_.$]+)
-    |(?P<symbol>@[A-Za-z_.$<>][A-Za-z0-9_.$<>,\-]*)
+    |(?P<value>%[\w.$]+)
+    |(?P<symbol>@[\w.$<>][\w.$<>,\-]*)
     |(?P<word>[A-Za-z_][A-Za-z0-9_]*)
     |(?P<punct>->|[@{}()\[\]=:,<>])""",
     re.VERBOSE,

@@ -28,6 +28,14 @@ SIGNATURE = ("(ptr noalias %args, ptr noalias %scratch, i32 %pid0, i32 %pid1, i3
              "i32 %np0, i32 %np1, i32 %np2)")
 
 
+def symbol_of(name: str) -> str:
+    """The symbol of a kernel: no function that its code may call, such as `fmod`, is named so. What
+    is no letter, digit or underscore of ASCII is written by its code point.
+    """
+    usual = [c.isascii() and (c.isalnum() or c == "_") for c in name]
+    return "kernel." + "".join(c if ok else f"${ord(c):x}" for c, ok in zip(name, usual))
+
+
 @dataclass
 class Lowered:
     """A kernel as LLVM text, and what a launch has to know."""
@@ -119,7 +127,8 @@ class KernelEmitter:
         if access.ZEROS in body:
             parts.append(f"{access.ZEROS} = internal constant [64 x i8] zeroinitializer, align 64")
         parts += self.globals.values()
-        parts.append(f"define void @{self.function.name}{SIGNATURE} nounwind {{\n{body}\n}}")
+        symbol = symbol_of(self.function.name)
+        parts.append(f"define void @{symbol}{SIGNATURE} nounwind {{\n{body}\n}}")
         parts += self.functions.values()
         parts += sorted(self.w.declares.values())
         if "!nontemporal" in body:

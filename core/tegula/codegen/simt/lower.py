@@ -45,6 +45,11 @@ class Lowered:
     metadata: dict[str, Any] = field(default_factory=dict)
 
 
+def entry_of(name: str) -> str:
+    """The symbol of a kernel: its name, letters beyond ASCII by their code points."""
+    return "".join(c if c.isascii() else f"_u{ord(c):x}_" for c in name)
+
+
 def lower(module: Module, simt: Simt, *, num_warps: int = 4, num_stages: int = 2,
           assume_disjoint: bool = True, debug: bool = False) -> Lowered:
     """Lower the module's kernel for `num_warps` warps of a machine."""
@@ -65,8 +70,8 @@ def lower(module: Module, simt: Simt, *, num_warps: int = 4, num_stages: int = 2
     parts = [simt.header(), *k.w.declares.values()]
     if plan.shared_bytes:
         parts.append(simt.shared(plan.shared_bytes))
-    parts += [simt.kernel(kernel.name, k.params(), body, threads),
-              simt.footer(kernel.name, threads)]
+    parts += [simt.kernel(entry_of(kernel.name), k.params(), body, threads),
+              simt.footer(entry_of(kernel.name), threads)]
     text = "\n".join(p for p in parts if p) + "\n"
     metadata = {"maps": [m.to_json() for m in plan.bulk.maps]} if plan.bulk.maps else {}
     return Lowered(text, plan.shared_bytes, k.asserts, plan.alias_pairs, metadata)
