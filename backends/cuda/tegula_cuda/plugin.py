@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tegula.plugin import BackendSpec, HealthCheck, hookimpl
+from tegula.plugin import BackendSpec, ConformanceProfile, HealthCheck, hookimpl
 
 
 @hookimpl
@@ -31,3 +31,12 @@ def tegula_health_checks(backend: str | None) -> list[HealthCheck]:
     from tegula_cuda.health import checks
 
     return checks()
+
+
+@hookimpl
+def tegula_conformance(backend: str, device: int | None) -> ConformanceProfile | None:
+    if backend != "cuda":
+        return None
+    from tegula_cuda.native import ULP
+
+    return ConformanceProfile("cuda", tolerances=ULP)

@@ -255,6 +255,7 @@ def capabilities(target: Target) -> Capabilities:
     floats = sorted(n for n in DTYPES if ALL[n].is_float)
     ints = sorted(n for n in DTYPES if ALL[n].is_int and n != "i1")
     wide = [n for n in ints if ALL[n].bits >= 32]
+    bytes_ = [n for n in floats if ALL[n].bits == 8]
     accumulators = [n for n in floats if ALL[n].bits >= 16]
     summed = [n for n in floats if ALL[n].bits >= 16] + ints
     features = {"device_assert", "device_print", "inline_asm", "graphs", "streams", "cooperative"}
@@ -266,6 +267,7 @@ def capabilities(target: Target) -> Capabilities:
         ops={name: frozenset({ANY}) for name in (*supported_ops(), "inline_asm")},
         dot=frozenset(
             [(a, a, c) for a in floats for c in accumulators]
+            + [(a, b, c) for a in bytes_ for b in bytes_ for c in accumulators]
             + [(a, a, c) for a in ints for c in wide]
         ),
         atomics={
@@ -282,8 +284,11 @@ def capabilities(target: Target) -> Capabilities:
             "warps": int(target["max_threads"]) // WARP_SIZE,
         },
         numerics={
-            "fma": "contracted, unless enable_fp_fusion=False",
-            "denormals": "kept",
+            "fma": "contracted with enable_fp_fusion=True only",
+            "denormals": "kept, except by atomic additions of f32, which take and leave 0",
             "reduction_order": "free",
+            "index_overflow": "wraps",
+            "ulp": dict(native.ULP),
+            "dot_f8": "sums keep fewer bits than f32 has",
         },
     )
