@@ -15,7 +15,7 @@ import tegula
 import tegula.language as tl
 from tegula.codegen.simt import bulk
 from tegula.codegen.simt import lower as lowering
-from tegula.codegen.simt.hooks import GLOBAL, SHARED
+from tegula.codegen.simt.hooks import GLOBAL, PLAIN, SHARED, packed
 from tegula.config import config
 from tegula.ir.types import f32
 
@@ -129,6 +129,16 @@ def machine(request, monkeypatch):
             seen[:] = [len(params) - len(given)]
             return super().kernel(name, given, body, threads)
 
+        def async_copy(self, w, to, ptr, nbytes, pred):
+            x = packed(w, self.load(w, ptr, "i32", nbytes // 4, pred, None, PLAIN, 4))
+            w.do(f"store {x.ty} {x.text}, {to.ty} {to.text}, align 4")
+
+        def async_commit(self, w):
+            pass
+
+        def async_wait(self, w, pending):
+            pass
+
         def shared_unit(self, a, b, acc, shape, precision, warps):
             if request.param == "copies" or {a, b, acc} != {f32}:
                 return None
@@ -204,3 +214,52 @@ def test_less_shared_memory_is_enough(machine, shared, maps):
                   PROGRAMS=1)  # fmt: skip
     np.testing.assert_array_equal(c.numpy(), a @ b.T)
     assert machine.seen == [maps]
+
+
+@tegula.jit
+def mixed(a_ptr, b_ptr, c_ptr, M, K, B: tl.constexpr, BK: tl.constexpr):
+    """One factor comes in blocks, the other over pointers."""
+    a = tl.make_tensor_descriptor(a_ptr, [M, K], [K, 1], [B, BK])
+    i, r = tl.arange(0, B), tl.arange(0, BK)
+    for tile in range(tl.cdiv(M, B)):
+        acc = tl.zeros((B, B), dtype=tl.float32)
+        for k in range(0, K, BK):
+            rk = (k + r)[None, :]
+            y = tl.load(b_ptr + i[:, None] * K + rk, mask=rk < K, other=0)
+            acc = tl.dot(a.load([tile * B, k]), y.T, acc, input_precision="ieee")
+        at = tile * B + i
+        tl.store(c_ptr + at[:, None] * B + i[None, :], acc, mask=at[:, None] < M)
+
+
+@tegula.jit
+def chained(q_ptr, k_ptr, v_ptr, o_ptr, S, B: tl.constexpr):
+    """Two products of an iteration, the second of the first's result."""
+    k = tl.make_tensor_descriptor(k_ptr, [S, B], [B, 1], [B, B])
+    v = tl.make_tensor_descriptor(v_ptr, [S, B], [B, 1], [B, B])
+    o = tl.make_tensor_descriptor(o_ptr, [2 * B, B], [B, 1], [B, B])
+    i = tl.arange(0, B)
+    for turn in range(2):
+        q = tl.load(q_ptr + (turn * B + i)[:, None] * B + i[None, :])
+        acc = tl.zeros((B, B), dtype=tl.float32)
+        for n in range(turn * B, S, B):
+            s = tl.dot(q, k.load([n, 0]).T, input_precision="ieee")
+            acc = tl.dot(s * 2, v.load([n, 0]), acc, input_precision="ieee")
+        o.store([turn * B, 0], acc)
+
+
+@pytest.mark.parametrize("stages", [2, 3])
+def test_other_loops(machine, stages):
+    rng = np.random.default_rng(2)
+    machine(stages)
+    for kernel in (mixed, chained):
+        kernel.forget()
+    a, b = (rng.integers(-4, 5, (rows, 112)).astype("f4") for rows in (40, 16))
+    c = _on_device(np.full((40, 16), np.nan, "f4"))
+    mixed[(1,)](_on_device(a), _on_device(b), c, 40, 112, B=16, BK=32)
+    np.testing.assert_array_equal(c.numpy(), a @ b.T)
+    q, k, v = (rng.integers(-2, 3, (rows, 16)).astype("f4") for rows in (32, 48, 48))
+    o = _on_device(np.full((32, 16), np.nan, "f4"))
+    chained[(1,)](*map(_on_device, (q, k, v)), o, 48, B=16)
+    want = [2 * (q[i : i + 16] @ k[i:].T) @ v[i:] for i in (0, 16)]
+    np.testing.assert_array_equal(o.numpy(), np.concatenate(want))
+    assert machine.seen == [3]
