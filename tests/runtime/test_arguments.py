@@ -413,24 +413,6 @@ def test_address_as_ctypes_buffer() -> None:
     assert slots(one, view) == [ctypes.addressof(buffer)]
 
 
-def test_cuda_array_interface_says_where_memory_is() -> None:
-    class OnDevice:
-        __cuda_array_interface__ = {  # noqa: RUF012
-            "shape": (N,),
-            "typestr": "<f4",
-            "data": (1 << 40, False),
-            "version": 3,
-        }
-
-    from tegula.runtime import arguments
-
-    array = arguments.describe("x", OnDevice())
-    assert array is not None
-    assert (array.device, array.address, array.strides) == ((2, 0), 1 << 40, (4,))
-    with pytest.raises(DeviceError, match="argument 'x' lives in device cuda"):
-        one[(1,)](OnDevice())
-
-
 @pytest.mark.parametrize("value", [np.int64(64), np.uint8(64), np.float32(0.5), np.bool_(True)])
 def test_numpy_constants_are_numbers(value: Any) -> None:
     compiled = const[(1,)](value)

@@ -73,6 +73,13 @@ def bindings() -> Any:
     return driver
 
 
+def device_of(address: int) -> int:
+    """The number of the device whose memory holds an address."""
+    driver = bindings()
+    what = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+    return int(check(driver.cuPointerGetAttribute(what, address), f"the address {address:#x}"))
+
+
 def first_line(error: BaseException) -> str:
     """The first line of an exception's text."""
     return str(error).partition("\n")[0]

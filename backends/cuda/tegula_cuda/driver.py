@@ -27,6 +27,11 @@ class CudaDriver(Driver):
         except Exception as error:  # a probe reports, it does not raise
             return Probe("unavailable", cu.first_line(error), _INSTALL)
 
+    def describe(self, tensor: Any) -> tuple[int, dict[str, Any]]:
+        given = dict(tensor.__cuda_array_interface__)
+        address, _ = given.get("data") or (0, False)
+        return (cu.device_of(address) if address and cu.started() else 0), given
+
     def open(self, index: int) -> CudaDevice:
         driver = cu.bindings()
         count = cu.check(driver.cuDeviceGetCount(), "counting devices")

@@ -167,15 +167,14 @@ def describe(name: str, value: Any) -> Array | None:
         return _of_exchange(name, value, exchange)
     if hasattr(value, "data_ptr") and hasattr(value, "dtype"):
         return _of_data_ptr(name, value)
-    for attribute, device_type in _INTERFACES.items():
-        if hasattr(value, attribute):
-            return _of_interface(name, value, getattr(value, attribute), device_type)
-    if hasattr(kind, "__dlpack__"):
+    if isinstance(value, _NO_ARRAYS):
+        return None
+    if hasattr(value, "__array_interface__"):
+        return _of_interface(name, value, value.__array_interface__)
+    array = _of_declared_interface(name, value)
+    if array is None and hasattr(kind, "__dlpack__"):
         return _of_dlpack(name, value)
-    return _of_declared_interface(name, value)
-
-
-_INTERFACES = {"__cuda_array_interface__": 2, "__array_interface__": dlpack.HOST}
+    return array
 
 
 @functools.lru_cache(maxsize=64)
@@ -343,7 +342,7 @@ def _device_of(value: Any) -> tuple[int, int] | None:
     return None
 
 
-def _of_interface(name: str, value: Any, interface: Any, device_type: int) -> Array:
+def _of_interface(name: str, value: Any, interface: Any) -> Array:
     try:
         numpy_dtype = np.dtype(interface["typestr"])
         address, readonly = interface["data"] or (0, False)
@@ -356,19 +355,14 @@ def _of_interface(name: str, value: Any, interface: Any, device_type: int) -> Ar
     if not numpy_dtype.isnative:
         raise ArgumentError(f"argument '{name}' has dtype {numpy_dtype.str} in foreign byte order")
     dtype = _checked(name, value, dtype_of_numpy(numpy_dtype), numpy_dtype)
-    device = (device_type, 0)
-    if device_type != dlpack.HOST:
-        device = _device_of(value) or device
     return Array(
-        name, value, dtype, int(address), device, bool(readonly), shape, tuple(strides),
+        name, value, dtype, int(address), (dlpack.HOST, 0), bool(readonly), shape, tuple(strides),
         keep=interface,
     )  # fmt: skip
 
 
 def _of_declared_interface(name: str, value: Any) -> Array | None:
     """An array by a protocol that a backend declares."""
-    if isinstance(value, _NO_ARRAYS):
-        return None
     from tegula.plugin.registry import registry
 
     for backend in registry.usable():
@@ -376,7 +370,7 @@ def _of_declared_interface(name: str, value: Any) -> Array | None:
         if attribute and backend.spec.dlpack and hasattr(value, attribute):
             read = functools.partial(backend.driver.describe, value)
             index, interface = _attempt(name, value, read)
-            array = _of_interface(name, value, interface, dlpack.HOST)
+            array = _of_interface(name, value, interface)
             array.device = (backend.spec.dlpack[0], index)
             return array
     return None

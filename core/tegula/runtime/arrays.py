@@ -131,8 +131,6 @@ class DeviceArray:
         # Each interface exists only where it is true, so that hasattr() answers rightly.
         if name == "__array_interface__" and self.on_host:
             return self._interface()
-        if name == "__cuda_array_interface__" and self.place[0] == 2:
-            return self._interface()
         if name.startswith("__") and name == self._selection.backend.spec.interface:
             return self._selection.open().interface(self._interface())
         raise AttributeError(f"'DeviceArray' object has no attribute {name!r}")
