@@ -146,6 +146,56 @@ def test_equal_programs_are_compiled_once(device, code):
     assert first._program is second._program
 
 
+def test_damaged_code_is_not_handed_to_the_driver(device, code):
+    from tegula_xpu.driver import digest
+
+    metadata = {"threads": 32, "asserts": ["it is 77"], "digest": digest(code)}
+    device.load(Artifact("spirv", code, "scalars", PARAMS, metadata))
+    with pytest.raises(DeviceError, match="'scalars' is damaged"):
+        device.load(Artifact("spirv", code[: len(code) // 3], "scalars", PARAMS, metadata))
+
+
+NEGATED = r"""
+kernel @negated(%x: ptr<const f32>, %o: ptr<f32>) {
+  %i = arange {start = 0, end = 64} : i32[64]
+  %p = splat %x {shape = [64]} : ptr<const f32>[64]
+  %q = addptr %p, %i : ptr<const f32>[64]
+  %v = load %q : f32[64]
+  %n = neg %v : f32[64]
+  %s = reduce [%v] {axis = 0} : f32 combine(%a: f32, %b: f32) {
+    %c = add %a, %b : f32
+    yield [%c]
+  }
+  %ss = splat %s {shape = [64]} : f32[64]
+  %op = splat %o {shape = [64]} : ptr<f32>[64]
+  %oq = addptr %op, %i : ptr<f32>[64]
+  %r = add %ss, %n : f32[64]
+  store %oq, %r
+  return
+}
+"""
+
+
+def test_negated_floats_survive_barriers(device):
+    """Intel's OpenCL runtime for processors takes them for the same in all subgroups."""
+    from tegula.conformance.session import compile_module
+    from tegula.ir import parse_module
+    from tegula.plugin.registry import registry
+
+    artifact = compile_module(registry.backend("xpu"), device.info.target, parse_module(NEGATED))
+    kernel = device.load(artifact)
+    x = np.arange(64, dtype=np.float32)
+    address = device.alloc(512)
+    device.copy(address, x.ctypes.data, 256)
+    slots = (ctypes.c_uint64 * 2)(address, address + 256)
+    native = LAUNCH_SIGNATURE(kernel.launch_address)
+    assert native(kernel.handle, ctypes.addressof(slots), 2, 1, 1, 1, None) == 0
+    out = np.zeros(64, np.float32)
+    device.copy(out.ctypes.data, address + 256, 256)
+    device.free(address)
+    np.testing.assert_array_equal(out, x.sum() - x)
+
+
 def test_foreign_artifacts_and_broken_code_are_refused(device, code):
     with pytest.raises(DeviceError, match="of kind 'spirv', not 'ptx'"):
         device.load(Artifact("ptx", b"", "k"))

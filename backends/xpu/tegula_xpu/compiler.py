@@ -116,6 +116,7 @@ class XpuCompiler(Compiler):
     def emit(self, module: Module, target: Target, options: Options) -> Artifact:
         from tegula.codegen.loops.evaluate import Unsupported
         from tegula.codegen.simt.lower import entry_of, lower
+        from tegula_xpu.driver import digest
         from tegula_xpu.simt import XpuSimt
         from tegula_xpu.spirv import assemble
 
@@ -140,13 +141,15 @@ class XpuCompiler(Compiler):
                 simt.shared_limit,
                 f"bytes of shared memory (kernel `{kernel.name}`, {target})",
             )
+        code = assemble(lowered.text)
         return Artifact(
             "spirv",
-            assemble(lowered.text),
+            code,
             entry_of(kernel.name),
             tuple(str(p.type) for p in kernel.body.args),
             {
                 **lowered.metadata,
+                "digest": digest(code),
                 "shared": lowered.shared_bytes,
                 "shared_bytes": lowered.shared_bytes,
                 "num_warps": options.num_warps,

@@ -7,6 +7,7 @@ import hashlib
 import sys
 import threading
 import weakref
+from collections import OrderedDict
 from typing import Any
 
 from tegula.errors import DeviceAssertionError, KernelError
@@ -16,12 +17,18 @@ from tegula_xpu.plugin import INSTALL, INTERFACE
 
 ARTIFACT_KIND = "spirv"
 ALIGNMENT = 64
+KEPT_PROGRAMS = 512
 
 _ROUND_DIVISIONS = {
     "opencl": "-cl-fp32-correctly-rounded-divide-sqrt",
     "level_zero": "-ze-fp32-correctly-rounded-divide-sqrt",
 }
 """Without it division and square root of float32 may be off by units in the last place."""
+
+
+def digest(code: bytes) -> str:
+    """Tells programs apart; drivers end the process over code that is damaged."""
+    return hashlib.sha256(code).hexdigest()
 
 
 class XpuDriver(Driver):
@@ -108,7 +115,7 @@ class XpuDevice(Device):
         self._timer: Any = None
         self._api = sycl.interface()
         self._live: set[int] = set()
-        self._programs: weakref.WeakValueDictionary[str, Program] = weakref.WeakValueDictionary()
+        self._programs: OrderedDict[str, Program] = OrderedDict()
         self._lock = threading.Lock()
 
     def alloc(self, nbytes: int) -> int:
@@ -142,12 +149,18 @@ class XpuDevice(Device):
         return XpuKernel(self, self._program(artifact), artifact)
 
     def _program(self, artifact: Artifact) -> Program:
-        """The program, compiled by the driver once while somebody uses it."""
-        key = hashlib.sha256(artifact.data).hexdigest()
+        """The program, compiled by the driver once; the last ones are kept, since drivers do not
+        give back all of the memory of a program."""
+        key = digest(artifact.data)
+        if artifact.metadata.get("digest", key) != key:
+            raise DeviceError(f"the code of kernel '{artifact.entry}' is damaged")
         with self._lock:
             found = self._programs.get(key)
             if found is None:
                 found = self._programs[key] = Program(self, artifact)
+                if len(self._programs) > KEPT_PROGRAMS:
+                    self._programs.popitem(last=False)
+            self._programs.move_to_end(key)
         return found
 
     def synchronize(self, stream: int = 0) -> None:
