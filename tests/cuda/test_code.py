@@ -168,6 +168,14 @@ def test_threads_and_registers_are_declared(warps: int) -> None:
     assert ("bar.sync" in ptx or "barrier.sync" in ptx) == (warps > 1)
 
 
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a"])
+def test_products_of_f32_are_shortened_unless_told_otherwise(arch: str) -> None:
+    given = dict(arch=arch, x=F32, y=F32, z=F32)
+    assert ".tf32." in ptx_of(product, {"N": 64}, **given)
+    exact = ptx_of(product, {"N": 64}, default_dot_precision="ieee", **given)
+    assert "mma" not in exact and "fma.rn.f32" in exact
+
+
 @pytest.mark.parametrize(("elem", "hidden"), [(ir.f8e4nv, True), (ir.f16, False)], ids=str)
 def test_constant_factors_of_8_bits_are_hidden_from_ptxas(elem: Any, hidden: bool) -> None:
     """16 columns fill half of an instruction; the rest are zeros."""
