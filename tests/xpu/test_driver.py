@@ -169,8 +169,10 @@ kernel @negated(%x: ptr<const f32>, %o: ptr<f32>) {
   %ss = splat %s {shape = [64]} : f32[64]
   %op = splat %o {shape = [64]} : ptr<f32>[64]
   %oq = addptr %op, %i : ptr<f32>[64]
-  %r = add %ss, %n : f32[64]
-  store %oq, %r
+  store %oq, %ss
+  %j = constant {value = 64} : i32[64]
+  %or = addptr %oq, %j : ptr<f32>[64]
+  store %or, %n
   return
 }
 """
@@ -185,15 +187,16 @@ def test_negated_floats_survive_barriers(device):
     artifact = compile_module(registry.backend("xpu"), device.info.target, parse_module(NEGATED))
     kernel = device.load(artifact)
     x = np.arange(64, dtype=np.float32)
-    address = device.alloc(512)
+    address = device.alloc(768)
     device.copy(address, x.ctypes.data, 256)
     slots = (ctypes.c_uint64 * 2)(address, address + 256)
     native = LAUNCH_SIGNATURE(kernel.launch_address)
     assert native(kernel.handle, ctypes.addressof(slots), 2, 1, 1, 1, None) == 0
-    out = np.zeros(64, np.float32)
-    device.copy(out.ctypes.data, address + 256, 256)
+    out = np.zeros((2, 64), np.float32)
+    device.copy(out.ctypes.data, address + 256, 512)
     device.free(address)
-    np.testing.assert_array_equal(out, x.sum() - x)
+    np.testing.assert_array_equal(out[0], x.sum())
+    np.testing.assert_array_equal(out[1], -x)
 
 
 def test_foreign_artifacts_and_broken_code_are_refused(device, code):
@@ -248,6 +251,19 @@ def test_plain_usm_memory_is_an_array_of_bytes(device):
 @tegula.jit
 def touch(x):
     tl.store(x, 1.0)
+
+
+@tegula.jit
+def to_unsigned(x, out):
+    i = tl.arange(0, 4)
+    tl.store(out + i, tl.load(x + i).to(tl.uint32))
+
+
+def test_negative_floats_become_unsigned_zeros(device):
+    x = tegula.asarray(np.array([-1.5, -0.0, 3e9, np.nan], np.float32), device="xpu")
+    out = tegula.asarray(np.full(4, 7, np.uint32), device="xpu")
+    to_unsigned[(1,)](x, out)
+    assert out.numpy().tolist() == [0, 0, 3000000000, 0]
 
 
 def test_host_memory_has_to_be_copied_first(device):
