@@ -63,8 +63,8 @@ class CudaCompiler(Compiler):
 
     def emit(self, module: Module, target: Target, options: Options) -> Artifact:
         from tegula.codegen.loops.evaluate import Unsupported
-        from tegula_cuda.atomics import UnsupportedAtomic
         from tegula.codegen.simt.lower import entry_of
+        from tegula_cuda.atomics import UnsupportedAtomic
         from tegula_cuda.simt import lowered
 
         assert isinstance(options, CudaOptions)
