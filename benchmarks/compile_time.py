@@ -34,8 +34,8 @@ if HIT not in sys.argv:
 os.environ["IMPL"] = "tegula"
 sys.path.insert(0, str(Path(__file__).parent))
 
-import kernels as K
-import numpy as np
+import kernels as K  # noqa: E402
+import numpy as np  # noqa: E402
 
 
 def first_calls(scale: int) -> dict[str, Callable[[], Any]]:
