@@ -127,4 +127,4 @@ def _check(result: int) -> None:
 
 if __name__ == "__main__":
     _answer = look()
-    print(json.dumps(_answer and (_answer[0], [astuple(seen) for seen in _answer[1]])))
+    print(json.dumps([_answer[0], [astuple(d) for d in _answer[1]]] if _answer else None))
