@@ -63,7 +63,6 @@ def interface() -> Any:
     found = [p for p in directory.glob("*DPCTLSyclInterface*") if p.suffix in (".so", ".dll")]
     if not found:
         raise OSError(f"dpctl's C interface is not in {directory}")
-    # Functions of a PyDLL-free library: ctypes gives the GIL away while one waits.
     library = ctypes.CDLL(str(found[0]))
     for name, (result, params) in FUNCTIONS.items():
         function = getattr(library, name)

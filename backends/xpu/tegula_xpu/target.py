@@ -6,7 +6,7 @@ Facts of a device that is present are asked of its driver; the table serves comp
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from tegula.plugin import OptionError, Target
@@ -77,18 +77,8 @@ def resolve(name: str) -> Target:
 
 def make(arch: str, facts: Architecture, subgroup: int) -> Target:
     """The target of an architecture with the facts of one device."""
-    attrs: dict[str, str | int | float | bool | None] = {
-        "subgroup": subgroup,
-        "shared_bytes": facts.shared_bytes,
-        "max_threads": facts.max_threads,
-        "fp64": facts.fp64,
-        "fp16": facts.fp16,
-        "bf16": facts.bf16,
-        "atomic64": facts.atomic64,
-        "matrix": facts.matrix,
-        "block2d": facts.block2d,
-    }
-    return Target("xpu", arch, attrs)
+    attrs = {k: v for k, v in asdict(facts).items() if k not in ("subgroups", "names")}
+    return Target("xpu", arch, {**attrs, "subgroup": subgroup})
 
 
 def of_device(device: Any) -> Target:
@@ -97,16 +87,14 @@ def of_device(device: Any) -> Target:
     known = ARCHITECTURES.get(arch, Architecture(bf16=False))
     sizes = [int(size) for size in device.sub_group_sizes]
     wanted = [size for size in known.subgroups if size in sizes]
-    facts = Architecture(
+    facts = replace(
+        known,
         subgroups=tuple(wanted or sorted(sizes)),
         shared_bytes=int(device.local_mem_size),
         max_threads=min(int(device.max_work_group_size), 4096),
         fp64=bool(device.has_aspect_fp64),
         fp16=bool(device.has_aspect_fp16),
-        bf16=known.bf16,
         atomic64=bool(device.has_aspect_atomic64),
-        matrix=known.matrix,
-        block2d=known.block2d,
     )
     return make(arch, facts, facts.subgroups[0])
 
