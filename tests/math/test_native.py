@@ -12,6 +12,7 @@ import pytest
 from cpu.native import compile_for, runnable_targets
 
 from tegula import ir
+from tegula.codegen.loops.kernel import symbol_of
 from tegula.codegen.loops.lower import lower
 from tegula.codegen.math import FUNCTIONS, ExpandMath
 from tegula.codegen.math.measure import BLOCK, elementwise_kernel, samples
@@ -45,7 +46,7 @@ def test_machine_code_agrees_with_the_interpreter(name: str, dtype: str) -> None
     module = kernel(name, DTYPES[dtype])
     for target in runnable_targets():
         code = lower(module, vector_target(target))
-        call = compile_for(target, code.text, name, 8)
+        call = compile_for(target, code.text, symbol_of(name), 8)
         y = np.zeros_like(x)
         slots = np.array([x.ctypes.data, y.ctypes.data, x.size], np.int64)
         for program in range(-(-x.size // BLOCK)):
