@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from types import ModuleType
 from typing import Any
 
@@ -18,12 +19,13 @@ THREADS = 16
 
 
 def together(work: Any, count: int = THREADS) -> list[Any]:
-    """Run `work(i)` in threads that start at the same time."""
+    """Run `work(i)` in threads that start at the same time, with the settings of this one."""
     barrier = threading.Barrier(count)
+    contexts = [copy_context() for _ in range(count)]
 
     def run(i: int) -> Any:
         barrier.wait()
-        return work(i)
+        return contexts[i].run(work, i)
 
     with ThreadPoolExecutor(count) as pool:
         return list(pool.map(run, range(count)))
