@@ -94,7 +94,7 @@ class Control:
         lo, hi, by = (w.resize(x, "i64", is_signed) for x in (lb, ub, step))
         counted = by.const is None or by.const <= 0
         if counted:
-            hi, start, stride = self._trips(lo, hi, by), lo, by
+            hi, start, stride = w.trips(lo, hi, by), lo, by
             lo, by = w.const(0, "i64"), w.const(1, "i64")
         loop = w.begin_loop(lo, hi, by, first, True, "for")
         at = w.add(start, w.mul(loop.iv, stride)) if counted else loop.iv
@@ -107,18 +107,6 @@ class Control:
                 self._adopt(frame, r, buffers[i])
             else:
                 k.env[r] = next(after)
-
-    def _trips(self, lo: Val, hi: Val, step: Val) -> Val:
-        """How often a loop runs whose step is not known to be positive."""
-        w = self.w
-        zero, one = w.const(0, "i64"), w.const(1, "i64")
-        up = w.icmp("sgt", step, zero)
-        size = w.call("llvm.smax.i64", "i64", step, w.sub(zero, step))
-        span = w.select(up, w.sub(hi, lo), w.sub(lo, hi))
-        span = w.call("llvm.smax.i64", "i64", span, zero)
-        safe = w.call("llvm.umax.i64", "i64", size, one)
-        count = w.pure("i64", "udiv i64 {}, {}", w.add(span, w.sub(safe, one)), safe)
-        return w.select(w.icmp("eq", step, zero), zero, count)
 
     # -- while
 

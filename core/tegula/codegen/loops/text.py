@@ -246,6 +246,17 @@ class Writer:
         low = self.call("llvm.smax.i64", "i64", x, self.const(lo, "i64"))
         return self.call("llvm.smin.i64", "i64", low, self.const(hi, "i64"))
 
+    def trips(self, lo: Val, hi: Val, step: Val) -> Val:
+        """How often a loop runs whose step is not known to be positive; all are i64."""
+        zero, one = self.const(0, "i64"), self.const(1, "i64")
+        up = self.icmp("sgt", step, zero)
+        size = self.call("llvm.smax.i64", "i64", step, self.sub(zero, step))
+        span = self.select(up, self.sub(hi, lo), self.sub(lo, hi))
+        span = self.call("llvm.smax.i64", "i64", span, zero)
+        safe = self.call("llvm.umax.i64", "i64", size, one)
+        count = self.pure("i64", "udiv i64 {}, {}", self.add(span, self.sub(safe, one)), safe)
+        return self.select(self.icmp("eq", step, zero), zero, count)
+
     # -- structure
 
     def enter(self, stem: str) -> Scope:

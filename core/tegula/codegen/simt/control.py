@@ -33,19 +33,6 @@ def _bind(k: Emitter, values: Sequence[Value], flat: Sequence[Val]) -> None:
         at += n
 
 
-def trips(k: Emitter, lo: Val, hi: Val, step: Val) -> Val:
-    """How often a loop runs whose step is not known to be positive, i64."""
-    w = k.w
-    zero, one = w.const(0, "i64"), w.const(1, "i64")
-    up = w.icmp("sgt", step, zero)
-    size = w.call("llvm.smax.i64", "i64", step, w.sub(zero, step))
-    span = w.select(up, w.sub(hi, lo), w.sub(lo, hi))
-    span = w.call("llvm.smax.i64", "i64", span, zero)
-    safe = w.call("llvm.umax.i64", "i64", size, one)
-    count = w.pure("i64", "udiv i64 {}, {}", w.add(span, w.sub(safe, one)), safe)
-    return w.select(w.icmp("eq", step, zero), zero, count)
-
-
 @lowers("for")
 def _for(k: Emitter, op: Op) -> None:
     w = k.w
@@ -64,7 +51,7 @@ def _for(k: Emitter, op: Op) -> None:
     counted = by.const is None or by.const <= 0
     start, stride = lo, by
     if counted:
-        hi = trips(k, lo, hi, by)
+        hi = w.trips(lo, hi, by)
         lo, by = w.const(0, "i64"), w.const(1, "i64")
 
     def emit(iv: Val, carried: Sequence[Val]) -> list[Val]:
