@@ -15,15 +15,14 @@ import tegula
 import tegula.language as tl
 from tegula.codegen.simt import bulk
 from tegula.codegen.simt import lower as lowering
-from tegula.codegen.simt.hooks import GLOBAL, PLAIN, SHARED, packed
+from tegula.codegen.simt.hooks import GLOBAL, SHARED
 from tegula.config import config
-from tegula.ir.types import f32
 
 pytest.importorskip("tegula_xpu")
 
-from simt.test_pipeline import Written, _missing
+from simt.written_out import missing, written_out
 
-pytestmark = pytest.mark.skipif(bool(_missing()), reason=_missing() or "-")
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "-")
 
 
 class Copies:
@@ -116,9 +115,7 @@ def machine(request, monkeypatch):
     seen: list[int] = []
     limit: list[int | None] = [None]
 
-    class Machine(simt.XpuSimt):
-        async_copies = True
-
+    class Machine(written_out(simt.XpuSimt, request.param == "copies and unit")):
         def __init__(self, *args, **kwargs):
             super().__init__(*args, **kwargs)
             self.bulk_copies = Copies(self)
@@ -128,21 +125,6 @@ def machine(request, monkeypatch):
             given = [p for p in params if p[0] != Copies.parameter]
             seen[:] = [len(params) - len(given)]
             return super().kernel(name, given, body, threads)
-
-        def async_copy(self, w, to, ptr, nbytes, pred):
-            x = packed(w, self.load(w, ptr, "i32", nbytes // 4, pred, None, PLAIN, 4))
-            w.do(f"store {x.ty} {x.text}, {to.ty} {to.text}, align 4")
-
-        def async_commit(self, w):
-            pass
-
-        def async_wait(self, w, pending):
-            pass
-
-        def shared_unit(self, a, b, acc, shape, precision, warps):
-            if request.param == "copies" or {a, b, acc} != {f32}:
-                return None
-            return Written(shape, self.warp_size, warps)
 
     def tensor(k, m):
         found = k.w.literal(k.bulk.maps[m], "ptr")
