@@ -22,16 +22,15 @@ import contextlib
 import datetime
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
-import time
 import types
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from children import append, watch
 from triton_rules import IR_TEXT, NOTES, failed_at, judge, source_of, without_ir_text
 
 TAIL = 1500
@@ -132,21 +131,6 @@ def run_file(options: argparse.Namespace, test: str, out: Path) -> None:
         append(out, {"id": running, "outcome": "failed", "error": f"{how} in this test"})
 
 
-def watch(process: subprocess.Popen[bytes], out: Path, timeout: int) -> str:
-    """Wait for a child; end it if nothing is written for too long."""
-    last, size = time.monotonic(), -1
-    while process.poll() is None:
-        time.sleep(0.2)
-        now = out.stat().st_size if out.exists() else 0
-        if now != size:
-            last, size = time.monotonic(), now
-        elif time.monotonic() - last > timeout:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            return f"no end after {timeout} s"
-    return f"the process ended with {process.returncode}"
-
-
 def started(out: Path) -> str | None:
     """The test that began and did not end."""
     last = None
@@ -155,12 +139,6 @@ def started(out: Path) -> str | None:
         if record["outcome"] != "collected":
             last = record["id"] if record["outcome"] == "started" else None
     return last
-
-
-def append(out: Path, record: dict[str, Any]) -> None:
-    """Add one line to the results."""
-    with out.open("a") as file:
-        file.write(json.dumps(record) + "\n")
 
 
 def read(out: Path) -> dict[str, dict[str, Any]]:

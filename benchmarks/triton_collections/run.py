@@ -16,7 +16,6 @@ import argparse
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -25,6 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from packages import PACKAGES
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from children import append, watch
 
 TAIL = 600
 """Characters of an error that are kept."""
@@ -83,21 +85,6 @@ def run_package(options: argparse.Namespace, package: str, out: Path) -> None:
         append(out, {**running, "outcome": "failed", "error": how})
 
 
-def watch(process: subprocess.Popen[bytes], out: Path, timeout: int) -> str:
-    """Wait for a child; end it if nothing is written for too long."""
-    last, size = time.monotonic(), -1
-    while process.poll() is None:
-        time.sleep(0.2)
-        now = out.stat().st_size if out.exists() else 0
-        if now != size:
-            last, size = time.monotonic(), now
-        elif time.monotonic() - last > timeout:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            return f"no end after {timeout} s"
-    return f"the process ended with {process.returncode}"
-
-
 def records(out: Path) -> list[dict[str, Any]]:
     """The lines of a file of results."""
     return [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
@@ -114,12 +101,6 @@ def unfinished(out: Path) -> dict[str, Any] | None:
         else:
             last = None
     return last
-
-
-def append(out: Path, record: dict[str, Any]) -> None:
-    """Add one line to the results."""
-    with out.open("a") as file:
-        file.write(json.dumps(record) + "\n")
 
 
 def read(out: Path) -> dict[tuple[str, str], dict[str, Any]]:
