@@ -13,7 +13,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from tegula.codegen.loops.text import Val
-from tegula.codegen.simt.layout import Layout, axis_fields, log2
+from tegula.codegen.simt.layout import Layout, axis_fields
 from tegula.codegen.simt.registry import lowers, shared_size
 from tegula.codegen.simt.swizzle import way_of
 from tegula.codegen.simt.transfer import Waiting
@@ -192,6 +192,3 @@ def _wait(k: Emitter, op: Op) -> None:
 @lowers("barrier")
 def _barrier(k: Emitter, op: Op) -> None:
     k.barrier()
-
-
-__all__ = ["Buffer", "log2", "place", "put_tile"]

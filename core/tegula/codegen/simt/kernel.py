@@ -380,6 +380,4 @@ def _union(bases: Sequence[int]) -> int:
     return out
 
 
-LayoutTable = Mapping[Value, Layout]
-
 __all__ = ["Emitter", "bits_of", "register_type"]

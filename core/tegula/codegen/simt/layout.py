@@ -11,7 +11,7 @@ numbers alone and permuting its axes permutes their bits.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
@@ -145,9 +145,8 @@ class Layout:
 
     # -- other shapes
 
-    def mapped(self, shape: Sequence[int], f: object) -> Layout:
+    def mapped(self, shape: Sequence[int], f: Callable[[int], int]) -> Layout:
         """The layout whose every basis went through `f`; register bases that vanish are dropped."""
-        assert callable(f)
         return Layout(
             tuple(shape),
             tuple(y for y in map(f, self.register) if y),
@@ -191,17 +190,6 @@ class Layout:
             shape = out.shape
             out = out.without(axis).reshape((*shape[:axis], 1, *shape[axis + 1 :]))
         return out
-
-    def on_axis(self, axis: int) -> Layout:
-        """Only what concerns one axis, as a layout of rank 1 (register bases may be 0 here)."""
-        shift, bits = axis_fields(self.shape)[axis]
-        mask = (1 << bits) - 1
-        return Layout(
-            (self.shape[axis],),
-            tuple(x >> shift & mask for x in self.register),
-            tuple(x >> shift & mask for x in self.lane),
-            tuple(x >> shift & mask for x in self.warp),
-        )
 
     def stacked(self, axis: int = -1) -> Layout:
         """The layout of two such tiles joined along a new axis of size 2: one register bit more,
@@ -317,16 +305,3 @@ def replicated(shape: Sequence[int], lanes: int, warps: int) -> Layout:
 def expanded(layout: Layout, axis: int) -> Layout:
     """The layout of the tile with a new axis of size 1."""
     return layout.reshape((*layout.shape[:axis], 1, *layout.shape[axis:]))
-
-
-def along(layout: Layout, axis: int, size: int) -> Layout:
-    """A layout in which an axis of size 1 grew to `size`, all of it in registers."""
-    shape = (*layout.shape[:axis], size, *layout.shape[axis + 1 :])
-    shift, bits = axis_fields(shape)[axis]
-
-    def spread(x: int) -> int:
-        return (x & (1 << shift) - 1) | (x >> shift << shift + bits)
-
-    out = layout.mapped(shape, spread)
-    extra = tuple(1 << shift + i for i in range(bits))
-    return Layout(shape, (*out.register, *extra), out.lane, out.warp)

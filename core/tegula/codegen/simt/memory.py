@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tegula.codegen.loops.evaluate import Unsupported
 from tegula.codegen.loops.text import Scope, Val
+from tegula.codegen.simt.convert import padded_bytes, read_tile, write_tile
 from tegula.codegen.simt.elementwise import from_memory, memory_type, to_memory
-from tegula.codegen.simt.hooks import GLOBAL, Access
+from tegula.codegen.simt.hooks import Access
 from tegula.codegen.simt.layout import Layout, axis_fields
 from tegula.codegen.simt.registry import Context, lowers, shared_size
 from tegula.ir.core import Op, Value
@@ -112,49 +114,36 @@ def _result_scratch(op: Op, ctx: Context) -> int:
     layout = ctx.layouts[v]
     if not layout.free:
         return 0
-    from tegula.codegen.simt.convert import padded_bytes
-
     return padded_bytes(1 << len(layout.register) + len(layout.threads), elem_of(v.type))
 
 
-def _each(k: Emitter, op: Op, act: object, mask: Value | None) -> None:
+def _each(k: Emitter, op: Op, act: Callable[[int], Val | None], mask: Value | None) -> None:
     """Run `act(register)` under the mask in the thread that owns the element, then share the
     results with the threads that hold copies."""
-    assert callable(act)
-    w = k.w
-    ptr = op.operands[0]
-    layout = k.layout(ptr)
+    layout = k.layout(op.operands[0])
     owner = k.owner(layout)
     preds = _predicates(k, mask, layout.registers)
+    zeros = [k.constant(0, elem_of(v.type)) for v in op.results]
+
+    def one(r: int) -> list[Val]:
+        """The results of one element: one, or none."""
+        pred = k.both(owner, preds[r])
+        if pred is not None and pred.const == 0:
+            return zeros
+        branch = k.w.begin_if(pred) if pred is not None and pred.const is None else None
+        made = act(r)
+        there = [made] if made is not None else []
+        return k.w.end_if(branch, there, zeros) if branch is not None else there
+
+    out = [x for r in range(layout.registers) for x in one(r)]
     if not op.results:
-        for r in range(layout.registers):
-            _under(k, k.both(owner, preds[r]), lambda r=r: act(r) and [], [])
         return
-    (v,) = op.results
-    e = elem_of(v.type)
-    zero = k.constant(0, e)
-    out = [_under(k, k.both(owner, preds[r]), lambda r=r: [act(r)], [zero])[0]
-           for r in range(layout.registers)]
     if owner is not None:
         out = _shared_out(k, op, layout, out)
-    k.set(v, out)
-    del w
-
-
-def _under(k: Emitter, pred: Val | None, act: object, otherwise: list[Val]) -> list[Val]:
-    assert callable(act)
-    if pred is None or (pred.const is not None and pred.const):
-        return act() or []
-    if pred.const is not None:
-        return otherwise
-    branch = k.w.begin_if(pred)
-    there = act() or []
-    return k.w.end_if(branch, there, otherwise)
+    k.set(op.results[0], out)
 
 
 def _shared_out(k: Emitter, op: Op, layout: Layout, regs: list[Val]) -> list[Val]:
-    from tegula.codegen.simt.convert import read_tile, write_tile
-
     e = elem_of(op.results[0].type)
     place = k.scratch(op)
     write_tile(k, place, layout, regs, e)
@@ -245,6 +234,3 @@ def _polled(k: Emitter, op: Op, ptr: Val, wanted: Val, limit: Val | None) -> Val
     w.scope.block.term = f"br i1 {stop.text}, label %{end.label}, label %{head.label}"
     outer.block, w.scope = end, outer
     return Val(same.text, "i1", outer)
-
-
-__all__ = ["GLOBAL", "access_length", "pointee"]
