@@ -2,6 +2,7 @@
 
     python benchmarks/math/accuracy.py                 go on where the last run stopped
     python benchmarks/math/accuracy.py --passes 1      a 256th of all f32, samples of the rest
+    python benchmarks/math/accuracy.py --jobs 4        with so many processes
     python benchmarks/math/accuracy.py exp erfc        some functions only
     python benchmarks/math/accuracy.py --write         publish what was measured
 
@@ -17,7 +18,10 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import multiprocessing
+import os
 import platform
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -103,30 +107,69 @@ def wanted_passes(signature: Signature) -> int:
 
 
 def measure(
-    function: LibraryFunction, signature: Signature, results: dict[str, Any], passes: int
-) -> None:
-    """Passes that are still missing."""
-    key = f"{function.name}: {signature}"
-    mark = formula(function, signature)
-    entry = results.get(key)
-    if entry is None or entry["formula"] != mark:
-        entry = {"formula": mark, "passes": 0, "tried": 0, "error": 0.0, "at": []}
-    if entry["passes"] >= min(passes, wanted_passes(signature)):
-        return
+    function: LibraryFunction, signature: Signature, number: int
+) -> tuple[int, float, list[str]]:
+    """One pass: how many arguments were tried, the largest error and where it was found."""
     run = runner(function, signature, "cpu")
-    number = entry["passes"]
     chunks = (
         pass_of_f32(number)
         if is_exhaustive(signature)
         else pass_of_samples(function, signature, number)
     )
+    tried, largest, where = 0, 0.0, []
     for x in chunks:
         error, at = largest_error(function, signature, x, run(*x))
-        entry["tried"] += len(x[0])
-        if error > entry["error"]:
-            entry["error"], entry["at"] = error, [repr(a[at].item()) for a in x]
+        tried += len(x[0])
+        if error > largest:
+            largest, where = error, [repr(a[at].item()) for a in x]
+    return tried, largest, where
+
+
+def measure_named(pass_: tuple[str, str, int]) -> tuple[int, float, list[str]]:
+    """`measure` in a process of its own, to which only names are sent."""
+    name, text, number = pass_
+    function = library()[name]
+    signature = next(s for s in function.signatures if str(s) == text)
+    return measure(function, signature, number)
+
+
+Work = tuple[LibraryFunction, Signature, int]
+
+
+def missing(
+    todo: list[tuple[LibraryFunction, Signature]], results: dict[str, Any], passes: int
+) -> list[Work]:
+    """The passes that have not been made, the first ones of every function first. Entries of
+    functions that have changed, or that are new, begin anew.
+    """
+    work = []
+    for function, signature in todo:
+        key, mark = f"{function.name}: {signature}", formula(function, signature)
+        if results.get(key, {}).get("formula") != mark:
+            results[key] = {"formula": mark, "passes": 0, "tried": 0, "error": 0.0, "at": []}
+        last = min(passes, wanted_passes(signature))
+        work += [(function, signature, n) for n in range(results[key]["passes"], last)]
+    return sorted(work, key=lambda w: w[2])
+
+
+def measured(work: list[Work], jobs: int) -> Iterator[tuple[int, float, list[str]]]:
+    """What the passes give, in their order."""
+    if jobs == 1:
+        yield from (measure(*w) for w in work)
+        return
+    os.environ["TEGULA_NUM_THREADS"] = "1"  # the processes are the threads
+    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
+        yield from pool.imap(measure_named, [(f.name, str(s), number) for f, s, number in work])
+
+
+def add(results: dict[str, Any], key: str, passed: tuple[int, float, list[str]]) -> None:
+    """Enter one more pass into the results."""
+    tried, error, at = passed
+    entry = results[key]
+    entry["tried"] += tried
     entry["passes"] += 1
-    results[key] = entry
+    if error > entry["error"]:
+        entry["error"], entry["at"] = error, at
     results["machine"] = platform.machine()
     save(results, PROGRESS)
     print(f"{key:32} pass {entry['passes']:2} {entry['error']:.3f} at {entry['at']}", flush=True)
@@ -142,6 +185,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="publish, measure nothing")
     parser.add_argument("--passes", type=int, default=PASSES, help="stop after so many passes")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("names", nargs="*", help="functions; all of them if none is named")
     given = parser.parse_args()
     known = next((path for path in (PROGRESS, RESULTS) if path.exists()), None)
@@ -158,9 +202,9 @@ def main() -> None:
         for s in f.signatures
         if wide_enough() or s.float_type is ir.f32
     ]
-    for number in range(1, given.passes + 1):
-        for function, signature in todo:
-            measure(function, signature, results, number)
+    work = missing(todo, results, given.passes)
+    for (function, signature, _), passed in zip(work, measured(work, given.jobs), strict=True):
+        add(results, f"{function.name}: {signature}", passed)
 
 
 if __name__ == "__main__":
