@@ -12,19 +12,17 @@ import pytest
 pytest.importorskip("tegula_cuda")
 
 from tegula.runtime.numbers import Number
-from tegula_cuda import launcher as launching
 from tegula_cuda.launcher import (
     ASSERTION,
     DRIVER_ERROR,
-    GRID_TOO_LARGE,
+    ENTRY,
     MAP_ERROR,
-    NO_WHOLE_CLUSTERS,
     Attribute,
     Config,
     Handle,
-    Launcher,
     Maps,
     launch_attributes,
+    linked,
 )
 from tegula_cuda.tma import MAP_BYTES, Map
 
@@ -127,6 +125,11 @@ _TYPES = {
 }  # fmt: skip
 
 
+def fresh_handle() -> Handle:
+    config = Config(block_x=128, block_y=1, block_z=1, shared=4096)
+    return Handle(FUNCTION, CONTEXT, config=config)
+
+
 class Bench:
     """A launcher linked to a fake driver, and one kernel's handle."""
 
@@ -137,14 +140,13 @@ class Bench:
             kind = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * count)
             self.keep[name] = kind(lambda *a, n=name: getattr(self.driver, n)(*a))
         addresses = {n: ctypes.cast(f, ctypes.c_void_p).value for n, f in self.keep.items()}
-        self.launcher = Launcher(addresses)
+        self.library = linked(addresses)
         integer, pointer = ctypes.c_int32, ctypes.c_void_p
         kind = ctypes.CFUNCTYPE(
             integer, pointer, pointer, ctypes.c_int64, integer, integer, integer, pointer
         )
-        self.function = kind(self.launcher.address)
-        self.handle = Handle(FUNCTION, CONTEXT, 128, 4096)
-        self.handle.cluster_x = self.handle.cluster_y = self.handle.cluster_z = 1
+        self.function = kind(self.library[ENTRY])
+        self.handle = fresh_handle()
 
     def with_assertions(self, *failing: int) -> None:
         self.error = (ctypes.c_uint32 * 4)()
@@ -163,17 +165,20 @@ class Bench:
         )
 
 
+def grid_of(handle: Handle) -> tuple[int, int, int]:
+    return handle.grid_x, handle.grid_y, handle.grid_z
+
+
 @pytest.fixture(scope="module")
-def linked() -> Bench:
+def fixed() -> Bench:
     return Bench()
 
 
 @pytest.fixture
-def bench(linked: Bench) -> Iterator[Bench]:
-    linked.driver = FakeDriver()
-    linked.handle = Handle(FUNCTION, CONTEXT, 128, 4096)
-    linked.handle.cluster_x = linked.handle.cluster_y = linked.handle.cluster_z = 1
-    yield linked
+def bench(fixed: Bench) -> Bench:
+    fixed.driver = FakeDriver()
+    fixed.handle = fresh_handle()
+    return fixed
 
 
 def test_the_drivers_records_have_the_drivers_sizes() -> None:
@@ -213,25 +218,10 @@ def test_empty_grids_launch_nothing(bench: Bench, grid: tuple[int, int, int]) ->
     assert bench.driver.calls == []
 
 
-@pytest.mark.parametrize("grid", [(1, 65536, 1), (1, 1, 65536)])
-def test_grids_beyond_the_limits_are_refused(bench: Bench, grid: tuple[int, int, int]) -> None:
-    assert bench.launch(grid) == GRID_TOO_LARGE
-    assert bench.driver.calls == [] and tuple(bench.handle.grid) == grid
-    assert bench.launch((2**31 - 1, 65535, 65535)) == 0
-
-
-def test_grids_have_to_divide_into_clusters(bench: Bench) -> None:
-    bench.handle.cluster_x, bench.handle.cluster_y = 2, 3
-    assert bench.launch((4, 6, 1)) == 0
-    for grid in ((3, 6, 1), (4, 4, 1)):
-        assert bench.launch(grid) == NO_WHOLE_CLUSTERS
-    assert bench.driver.calls == ["launch"]
-
-
 def test_errors_of_the_driver_come_back_with_the_grid(bench: Bench) -> None:
     bench.driver.result = 701
     assert bench.launch((7, 5, 3)) == DRIVER_ERROR + 701
-    assert tuple(bench.handle.grid) == (7, 5, 3)
+    assert grid_of(bench.handle) == (7, 5, 3)
 
 
 def test_launch_attributes_reach_the_driver(bench: Bench) -> None:
@@ -240,8 +230,8 @@ def test_launch_attributes_reach_the_driver(bench: Bench) -> None:
     }  # fmt: skip
     made = launch_attributes(metadata)
     bench.attributes = (Attribute * len(made))(*made)  # type: ignore[attr-defined]
-    bench.handle.attributes = ctypes.addressof(bench.attributes)  # type: ignore[attr-defined]
-    bench.handle.attribute_count = len(made)
+    bench.handle.config.attributes = ctypes.addressof(bench.attributes)  # type: ignore[attr-defined]
+    bench.handle.config.attribute_count = len(made)
     assert bench.launch((2, 1, 1)) == 0
     assert bench.driver.attributes == [(4, 2), (2, 1), (6, 1)]
     assert launch_attributes({}) == []
@@ -370,39 +360,7 @@ def test_maps_that_the_driver_refuses_are_named(mapped: Bench) -> None:
     mapped.driver.refuses = 1
     for _ in range(2):  # and are not kept
         assert mapped.launch((3, 1, 1), 0x1001, 96, 80, 0x2000) == MAP_ERROR + 1
-    assert mapped.handle.failure[0] == 0 and tuple(mapped.handle.grid) == (3, 1, 1)
+    assert mapped.handle.failure[0] == 0 and grid_of(mapped.handle) == (3, 1, 1)
     assert mapped.driver.calls == [] and len(mapped.driver.encoded) == 2
     mapped.driver.refuses = 0
     assert mapped.launch((3, 1, 1), 0x1000, 96, 80, 0x2000) == 0
-
-
-@pytest.mark.parametrize("stream", [0, STREAM])
-def test_streams_are_asked_of_a_python_function(bench: Bench, stream: int) -> None:
-    asked: list[int] = []
-
-    def current(index: int) -> int:
-        asked.append(index)
-        return stream
-
-    address = bench.launcher.stream_function(current)
-    number = ctypes.c_int32
-    function = ctypes.PYFUNCTYPE(number, number, number, ctypes.c_void_p)(address)
-    out = ctypes.c_void_p(1)
-    assert function(2, 3, ctypes.addressof(out)) == 0
-    assert asked == [3] and (out.value or 0) == stream
-
-
-def test_what_that_function_raises_is_raised(bench: Bench) -> None:
-    def current(index: int) -> int:
-        raise RuntimeError(f"no stream on {index}")
-
-    address = bench.launcher.stream_function(current)
-    number = ctypes.c_int32
-    function = ctypes.PYFUNCTYPE(number, number, number, ctypes.c_void_p)(address)
-    with pytest.raises(RuntimeError, match="no stream on 1"):
-        function(2, 1, ctypes.addressof(ctypes.c_void_p()))
-
-
-def test_the_text_has_no_open_places() -> None:
-    text = launching.launcher_text()
-    assert "<handle." not in text and "<config." not in text and "$" not in text

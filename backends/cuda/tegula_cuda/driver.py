@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tegula.plugin import Artifact, Device, DeviceError, DeviceInfo, Driver, Probe
+from tegula.runtime import streams
 from tegula_cuda import cu, nvml
 from tegula_cuda.kernel import CudaKernel
 from tegula_cuda.target import ARCHITECTURES, of_device, resolve
@@ -193,9 +194,7 @@ class CudaDevice(Device):
             return 0
         if ask is not _torch_stream:
             return None
-        from tegula_cuda.launcher import launcher
-
-        return launcher().stream_function(sys.modules["torch"]._C._cuda_getCurrentRawStream)
+        return streams.asking(sys.modules["torch"]._C._cuda_getCurrentRawStream)
 
     def mark(self, stream: int = 0) -> Event:
         with self.current():

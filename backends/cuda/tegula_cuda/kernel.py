@@ -12,10 +12,10 @@ from tegula_cuda import cu
 from tegula_cuda.launcher import (
     ASSERTION,
     DRIVER_ERROR,
-    GRID_TOO_LARGE,
+    ENTRY,
     MAP_ERROR,
-    NO_WHOLE_CLUSTERS,
     Attribute,
+    Config,
     Handle,
     Maps,
     cluster_of,
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _LOG_BYTES = 8192
 _ERROR_BYTES = 16
+_LAUNCH_REFUSED = (1, 912)
+"""The driver's errors about sizes of a launch: an invalid value, a cluster that does not fit."""
 KINDS = ("cubin", "ptx")
 
 
@@ -62,7 +64,7 @@ class CudaKernel(Kernel):
         self._maps = Maps(metadata.get("maps", ()), len(self.params))
         self._maps.join(self._handle)
         self.handle = ctypes.addressof(self._handle)
-        self.launch_address = launcher().address
+        self.launch_address = launcher()[ENTRY]
 
     def _where(self) -> str:
         return f"kernel `{self.entry}` on {self._device.name}"
@@ -120,11 +122,12 @@ class CudaKernel(Kernel):
         return int(cu.check(self._driver.cuDeviceGetAttribute(which, device), self._where()))
 
     def _make_handle(self, attributes: list[Attribute]) -> Handle:
-        handle = Handle(int(self._function), int(self._device.context), self._threads, self._shared)
-        self._attributes = (Attribute * max(1, len(attributes)))(*attributes)
-        handle.attribute_count = len(attributes)
-        handle.attributes = ctypes.addressof(self._attributes)
-        handle.cluster_x, handle.cluster_y, handle.cluster_z = self._cluster
+        self._attributes = (Attribute * len(attributes))(*attributes)
+        config = Config(
+            block_x=self._threads, block_y=1, block_z=1, shared=self._shared,
+            attributes=ctypes.addressof(self._attributes), attribute_count=len(attributes),
+        )  # fmt: skip
+        handle = Handle(int(self._function), int(self._device.context), config=config)
         if self.asserts:
             handle.error = self._device.alloc(_ERROR_BYTES)
             weakref.finalize(self, self._device.free, handle.error)
@@ -156,27 +159,33 @@ class CudaKernel(Kernel):
 
     def error(self, code: int) -> Exception:
         """The exception for a non-zero result of the launch that failed last."""
-        grid = tuple(self._handle.grid)
-        where = f"kernel `{self.entry}` on grid {grid} of {self._device.name}"
         if code == ASSERTION:
             number, *program = self._handle.failure
             return self._assertion(number, tuple(program))
-        if code == GRID_TOO_LARGE:
-            return GridError(
-                f"{where}: a grid has at most {MAX_GRID} programs along its axes; put the longest "
-                "axis first, or let each program do more"
-            )
-        if code == NO_WHOLE_CLUSTERS:
-            return GridError(
-                f"{where}: the grid does not divide into clusters of {self._cluster} programs; "
-                "round it up and let the surplus programs return"
-            )
+        grid = (self._handle.grid_x, self._handle.grid_y, self._handle.grid_z)
+        where = f"kernel `{self.entry}` on grid {grid} of {self._device.name}"
+        if number in _LAUNCH_REFUSED and (why := self._misfit(grid)):
+            return GridError(f"{where}: {why}")
         if code >= MAP_ERROR:
             return self._map_error(where, code - MAP_ERROR)
         number = code - DRIVER_ERROR
         needs = (
             f"{self._threads} threads with {self.facts['registers']} registers each and "
             f"{self._shared} bytes of shared memory a program"
+    def _misfit(self, grid: tuple[int, ...]) -> str:
+        """What is wrong with a grid, if anything is."""
+        if any(n > most for n, most in zip(grid, MAX_GRID)):
+            return (
+                f"a grid has at most {MAX_GRID} programs along its axes; put the longest axis "
+                "first, or let each program do more"
+            )
+        if any(n % size for n, size in zip(grid, self._cluster)):
+            return (
+                f"the grid does not divide into clusters of {self._cluster} programs; round it up "
+                "and let the surplus programs return"
+            )
+        return ""
+
         )
         return KernelError(f"{where} failed: {cu.describe(number)} ({needs})")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -12,36 +11,13 @@ from typing import Any
 from tegula.runtime import native, numbers
 from tegula_cuda.tma import MAP_BYTES, Map, records
 
+ENTRY = "tegula_cuda_launch"
 DRIVER_ERROR = 1000
 """Results of a launch from here on are the driver's errors plus this."""
-ASSERTION, GRID_TOO_LARGE, NO_WHOLE_CLUSTERS = 2, 4, 5
-"""The other results, besides 0."""
 MAP_ERROR = 100_000
 """Results from here on are the driver's errors about a tensor map, plus this."""
-
-
-class Handle(ctypes.Structure):
-    """What `Kernel.handle` points to."""
-
-    _fields_ = (
-        ("function", ctypes.c_void_p),
-        ("context", ctypes.c_void_p),
-        ("block", ctypes.c_uint32),  # threads of one program
-        ("shared", ctypes.c_uint32),  # bytes
-        ("attribute_count", ctypes.c_uint32),
-        ("cluster_x", ctypes.c_uint32),
-        ("cluster_y", ctypes.c_uint32),
-        ("cluster_z", ctypes.c_uint32),
-        ("attributes", ctypes.c_void_p),
-        ("error", ctypes.c_uint64),  # the device's buffer for a failed assertion, or 0
-        ("failure", ctypes.c_uint32 * 4),  # message number plus 1, program
-        ("grid", ctypes.c_int32 * 3),  # of the launch that failed last
-        ("map_count", ctypes.c_uint32),
-        ("map_lock", ctypes.c_uint32),  # held by the launch that uses the three below
-        ("maps", ctypes.c_void_p),  # how to encode them
-        ("map_slots", ctypes.c_void_p),  # the slots that the encoded ones were made from
-        ("map_cache", ctypes.c_void_p),
-    )
+ASSERTION = 2
+"""The other result, besides 0."""
 
 
 class Config(ctypes.Structure):
@@ -58,6 +34,26 @@ class Config(ctypes.Structure):
         ("stream", ctypes.c_void_p),
         ("attributes", ctypes.c_void_p),
         ("attribute_count", ctypes.c_uint32),
+    )
+
+
+class Handle(ctypes.Structure):
+    """What `Kernel.handle` points to."""
+
+    _fields_ = (
+        ("function", ctypes.c_void_p),
+        ("context", ctypes.c_void_p),
+        ("error", ctypes.c_uint64),  # the device's buffer for a failed assertion, or 0
+        ("config", Config),  # of every launch, but for grid and stream
+        ("failure", ctypes.c_uint32 * 4),  # message number plus 1, program
+        ("grid_x", ctypes.c_int32),  # of the launch that failed last
+        ("grid_y", ctypes.c_int32),
+        ("grid_z", ctypes.c_int32),
+        ("map_count", ctypes.c_uint32),
+        ("map_lock", ctypes.c_uint32),  # held by the launch that uses the three below
+        ("maps", ctypes.c_void_p),  # how to encode them
+        ("map_slots", ctypes.c_void_p),  # the slots that the encoded ones were made from
+        ("map_cache", ctypes.c_void_p),
     )
 
 
@@ -122,46 +118,25 @@ _DRIVER = (
     "cuMemcpyDtoH", "cuMemsetD32Async", "cuStreamIsCapturing", "cuStreamSynchronize",
     "cuTensorMapEncodeTiled",
 )  # fmt: skip
-_PYTHON = (
-    "PyLong_FromLong", "PyLong_AsVoidPtr", "PyObject_Vectorcall", "PyErr_Occurred", "Py_DecRef",
-)  # fmt: skip
-_EXPORTS = ("tegula_cuda_launch", "tegula_cuda_stream", "current_stream")
+_RECORDS = {"handle": Handle, "config": Config, "map": Map, "number": numbers.Number}
 
 
 def launcher_text() -> str:
-    """The text of `launch.ll` with offsets and numbers in their places."""
-    known = {"handle": Handle, "config": Config, "map": Map, "number": numbers.Number}
-
-    def place(match: re.Match[str]) -> str:
-        record = known[match[1]]
-        if match[2] == "size":
-            return str(ctypes.sizeof(record))
-        return str(getattr(record, match[2]).offset)
-
+    """The text of `launch.ll` with all numbers in their places."""
     text = Path(__file__).with_name("launch.ll").read_text(encoding="utf-8")
     text = text.replace("$DRIVER$", str(DRIVER_ERROR)).replace("$MAP$", str(MAP_ERROR))
-    return re.sub(r"<(\w+)\.(\w+)>", place, text) + numbers.TEXT
+    return native.with_fields(text, _RECORDS) + numbers.TEXT
 
 
-class Launcher:
-    """The linked code. Made once per process; needs the driver."""
-
-    def __init__(self, driver: Mapping[str, int]) -> None:
-        imports = {**driver, **native.python_functions(_PYTHON)}
-        self._library = native.load("tegula_cuda", launcher_text(), _EXPORTS, imports)
-        self.address = self._library["tegula_cuda_launch"]
-        self._keep: Any = None
-
-    def stream_function(self, current_stream: Any) -> int:
-        """The native function that asks this Python function for the current stream."""
-        self._keep = current_stream  # native code holds its address for ever
-        ctypes.c_void_p.from_address(self._library["current_stream"]).value = id(current_stream)
-        return self._library["tegula_cuda_stream"]
+def linked(driver: Mapping[str, int]) -> native.Library:
+    """The launch function `ENTRY`, linked to these functions of the driver."""
+    imports = {**driver, **native.c_functions(("memcmp", "memcpy"))}
+    return native.load("tegula_cuda", launcher_text(), (ENTRY,), imports)
 
 
 @cache
-def launcher() -> Launcher:
-    """The process's launcher, linked to the driver that is loaded."""
+def launcher() -> native.Library:
+    """The process's launch function, linked to the driver that is loaded."""
     from tegula_cuda import cu
 
-    return Launcher({name: cu.address(name) for name in _DRIVER})
+    return linked({name: cu.address(name) for name in _DRIVER})

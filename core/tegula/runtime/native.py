@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import os
+import re
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -85,3 +87,41 @@ def python_functions(names: Iterable[str]) -> dict[str, int]:
         assert address is not None
         found[name] = address
     return found
+
+
+def c_functions(names: Iterable[str]) -> dict[str, int]:
+    """Addresses of functions of the C library."""
+    library = ctypes.CDLL("ucrtbase" if os.name == "nt" else None)
+    return {n: ctypes.cast(getattr(library, n), ctypes.c_void_p).value or 0 for n in names}
+
+
+def with_fields(text: str, records: Mapping[str, type[ctypes.Structure]]) -> str:
+    """The text with the fields of records in their places.
+
+    `%x->field` is the address of a field of the record of which `records` knows the fields by the
+    name `x`, and `<x>` is the record's size in bytes.
+    """
+    count = 0
+
+    def statement(match: re.Match[str]) -> str:
+        before: list[str] = []
+
+        def address(use: re.Match[str]) -> str:
+            nonlocal count
+            count += 1
+            name, field = use[1], use[2]
+            place = f"%{name}.{field}.{count}"
+            offset = getattr(records[name], field).offset
+            before.append(f"  {place} = getelementptr i8, ptr %{name}, i64 {offset}\n")
+            return place
+
+        after = _FIELD.sub(address, match[0])
+        return "".join(before) + after
+
+    sized = re.sub(r"<([a-z]\w*)>", lambda m: str(ctypes.sizeof(records[m[1]])), text)
+    return _STATEMENT.sub(statement, sized)
+
+
+_FIELD = re.compile(r"%(\w+)->(\w+)")
+_STATEMENT = re.compile(r"^  \S.*\n(?:   .*\n)*", re.MULTILINE)
+"""A line of two blanks with those that continue it, which have more."""
