@@ -165,7 +165,7 @@ def _start_llvm() -> None:
     """
     import llvmlite.binding as llvm
 
-    llvm.set_option("tegula", f"-debug-counter=slsr-counter={1 << 62}")
+    llvm.set_option("tegula", "-opt-disable=slsr")
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
 
