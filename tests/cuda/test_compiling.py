@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tegula.config import config
@@ -11,8 +13,10 @@ pytest.importorskip("tegula_cuda")
 
 from cuda_hand import KERNELS, artifact_of, text_of
 
+from tegula.plugin import Artifact
 from tegula_cuda import ptxas
 from tegula_cuda.compiler import CudaCompiler, to_ptx
+from tegula_cuda.kernel import check_code
 from tegula_cuda.options import CudaOptions
 from tegula_cuda.target import ARCHITECTURES, features_of, known_targets, of_device, resolve
 
@@ -139,3 +143,41 @@ def test_options_that_need_newer_hardware_are_refused(given: dict[str, object]) 
 def test_num_ctas_causes_no_second_compilation() -> None:
     assert CudaOptions(num_ctas=2).key() == CudaOptions().key()
     assert CudaOptions(num_warps=8).key() != CudaOptions().key()
+
+
+# -- code that is damaged
+
+
+@needs_ptxas
+@pytest.mark.parametrize("noted", [True, False], ids=["with a digest", "without"])
+def test_machine_code_that_is_cut_off_is_not_handed_to_the_driver(noted: bool) -> None:
+    made = artifact_of("add", resolve("sm_90a"))
+    check_code(made)
+    metadata = {k: v for k, v in made.metadata.items() if noted or k != "digest"}
+    for size in (0, 3, 20, 64, len(made.data) // 3, len(made.data) - 1):
+        cut = replace(made, data=made.data[:size], metadata=metadata)
+        with pytest.raises(DeviceError, match=r"kernel 'add' \(cubin\) is damaged"):
+            check_code(cut)
+
+
+@needs_ptxas
+def test_machine_code_of_something_else_is_not_handed_to_the_driver() -> None:
+    made = artifact_of("add", resolve("sm_90a"))
+    with pytest.raises(DeviceError, match="it does not define 'another'"):
+        check_code(Artifact("cubin", made.data, "another"))
+    host = made.data[:18] + (62).to_bytes(2, "little") + made.data[20:]
+    with pytest.raises(DeviceError, match="made for ELF machine 62, not 190"):
+        check_code(Artifact("cubin", host, "add"))
+    with pytest.raises(DeviceError, match="'cubin' and 'ptx', not 'elf-object'"):
+        check_code(Artifact("elf-object", made.data, "add"))
+
+
+def test_text_that_is_cut_off_is_not_handed_to_the_driver() -> None:
+    with config.scope(ptxas="driver"):
+        made = artifact_of("add", resolve("sm_90a"))
+    check_code(made)
+    for data in (made.data[:200], b"", made.data + b"\0nonsense"):
+        with pytest.raises(DeviceError, match=r"kernel 'add' \(ptx\) is damaged"):
+            check_code(replace(made, data=data))
+    with pytest.raises(DeviceError, match="no text of a PTX module"):
+        check_code(Artifact("ptx", b"\x7fELF", "add"))

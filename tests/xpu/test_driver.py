@@ -12,7 +12,7 @@ from xpu.validation import validate
 import tegula
 import tegula.language as tl
 from tegula.errors import DeviceAssertionError, DeviceError
-from tegula.plugin import Artifact
+from tegula.plugin import Artifact, digest
 from tegula.runtime.compiled import LAUNCH_SIGNATURE
 
 SCALARS = r"""
@@ -147,12 +147,17 @@ def test_equal_programs_are_compiled_once(device, code):
 
 
 def test_damaged_code_is_not_handed_to_the_driver(device, code):
-    from tegula_xpu.driver import digest
-
     metadata = {"threads": 32, "asserts": ["it is 77"], "digest": digest(code)}
     device.load(Artifact("spirv", code, "scalars", PARAMS, metadata))
-    with pytest.raises(DeviceError, match="'scalars' is damaged"):
-        device.load(Artifact("spirv", code[: len(code) // 3], "scalars", PARAMS, metadata))
+    for size in (0, 4, len(code) // 3, len(code) - 4):
+        with pytest.raises(DeviceError, match=r"'scalars' \(spirv\) is damaged"):
+            device.load(Artifact("spirv", code[:size], "scalars", PARAMS, metadata))
+    del metadata["digest"]
+    for size in (0, 4, 18, len(code) - 4):
+        with pytest.raises(DeviceError, match=r"'scalars' \(spirv\) is damaged"):
+            device.load(Artifact("spirv", code[:size], "scalars", PARAMS, metadata))
+    with pytest.raises(DeviceError, match="it does not define 'others'"):
+        device.load(Artifact("spirv", code, "others", PARAMS, metadata))
 
 
 NEGATED = r"""
@@ -200,10 +205,11 @@ def test_negated_floats_survive_barriers(device):
 
 
 def test_foreign_artifacts_and_broken_code_are_refused(device, code):
-    with pytest.raises(DeviceError, match="of kind 'spirv', not 'ptx'"):
+    with pytest.raises(DeviceError, match="of the kind 'spirv', not 'ptx'"):
         device.load(Artifact("ptx", b"", "k"))
     with pytest.raises(DeviceError, match="does not compile kernel 'scalars'"):
-        device.load(Artifact("spirv", code[:64], "scalars", PARAMS, {"threads": 32}))
+        newer = code[:4] + (99 << 16).to_bytes(4, "little") + code[8:]
+        device.load(Artifact("spirv", newer, "scalars", PARAMS, {"threads": 32}))
 
 
 def test_arrays_live_in_device_memory(device):

@@ -16,6 +16,7 @@ from tegula.plugin import (
     Options,
     Target,
     UnsupportedError,
+    digest,
 )
 from tegula.runtime import stages
 
@@ -122,13 +123,15 @@ class CpuCompiler(Compiler):
             raise UnsupportedError("cpu", op.name, error.why, loc=op.loc) from None
         stages.record("llir", lowered.text)
         (kernel,) = module.kernels
+        code = assemble(lowered.text, target)
         return Artifact(
             "elf-object",
-            assemble(lowered.text, target),
+            code,
             symbol_of(kernel.name),
             tuple(str(p.type) for p in kernel.body.args),
             {
                 "name": kernel.name,
+                "digest": digest(code),
                 "scratch_bytes": lowered.scratch_bytes,
                 "alias_pairs": [list(pair) for pair in lowered.alias_pairs],
             },

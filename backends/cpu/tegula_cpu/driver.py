@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from functools import cache
 
 from tegula.errors import DeviceAssertionError, KernelError
@@ -15,7 +16,10 @@ from tegula.plugin import (
     Driver,
     Kernel,
     Probe,
+    check_elf,
+    check_intact,
 )
+from tegula.plugin.elf import Elf
 from tegula_cpu.pool_ir import offset
 
 ALIGNMENT = 64
@@ -109,11 +113,9 @@ class CpuDevice(Device):
         ctypes.memmove(dst, src, nbytes)
 
     def load(self, artifact: Artifact) -> CpuKernel:
-        if artifact.kind != "elf-object":
-            raise DeviceError(
-                f"the cpu driver loads artifacts of kind 'elf-object', not '{artifact.kind}' "
-                f"(kernel '{_name(artifact)}')"
-            )
+        check_intact(artifact, "cpu", ("elf-object",))
+        if sys.platform != "darwin":  # objects are no ELF there
+            check_elf(artifact)
         return CpuKernel(artifact)
 
     def synchronize(self, stream: int = 0) -> None:
@@ -150,13 +152,12 @@ class CpuKernel(Kernel):
     def _why_not(self, artifact: Artifact, error: Exception) -> str:
         import llvmlite.binding as llvm
 
-        from tegula_cpu.elf import undefined_symbols
-
         own = self._pool.symbols(artifact.data)
+        symbols = Elf(artifact.data).symbols() if sys.platform != "darwin" else ()
         missing = [
             name
-            for name in undefined_symbols(artifact.data)
-            if name not in own and not llvm.address_of_symbol(name)
+            for name, defined in symbols
+            if not defined and name not in own and not llvm.address_of_symbol(name)
         ]
         why = f"nothing defines {', '.join(missing)}" if missing else str(error)
         return f"cannot load kernel '{_name(artifact)}': {why}"

@@ -16,6 +16,7 @@ from tegula.plugin import (
     Options,
     Target,
     UnsupportedError,
+    digest,
 )
 from tegula.runtime import stages
 from tegula_cuda import ptxas
@@ -124,10 +125,12 @@ def finish(
     }
     assembler = ptxas.find()
     if assembler is None:
-        return Artifact("ptx", ptx.encode(), entry, tuple(params), facts)
-    made = ptxas.assemble(assembler, ptx, target["cpu"], entry)
-    facts |= {"registers": made.registers, "spills": made.spills}
-    return Artifact("cubin", made.code, entry, tuple(params), facts)
+        kind, code = "ptx", ptx.encode()
+    else:
+        made = ptxas.assemble(assembler, ptx, target["cpu"], entry)
+        kind, code = "cubin", made.code
+        facts |= {"registers": made.registers, "spills": made.spills}
+    return Artifact(kind, code, entry, tuple(params), {**facts, "digest": digest(code)})
 
 
 def check_shared(entry: str, needed: int, target: Target) -> None:

@@ -7,7 +7,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from tegula.errors import DeviceAssertionError, GridError, KernelError, OutOfResources
-from tegula.plugin import Artifact, DeviceError, Kernel
+from tegula.plugin import Artifact, Kernel, check_elf, check_intact, damaged
 from tegula_cuda import cu
 from tegula_cuda.launcher import (
     ASSERTION,
@@ -32,17 +32,14 @@ _ERROR_BYTES = 16
 _LAUNCH_REFUSED = (1, 912)
 """The driver's errors about sizes of a launch: an invalid value, a cluster that does not fit."""
 KINDS = ("cubin", "ptx")
+_ELF_MACHINE = 190
 
 
 class CudaKernel(Kernel):
     """A loaded module's entry. Keep it alive as long as its `handle` may be launched."""
 
     def __init__(self, device: CudaDevice, artifact: Artifact) -> None:
-        if artifact.kind not in KINDS:
-            raise DeviceError(
-                f"the cuda driver loads artifacts of the kinds {' and '.join(KINDS)}, not "
-                f"'{artifact.kind}' (kernel '{artifact.entry}')"
-            )
+        check_code(artifact)
         metadata = artifact.metadata
         self.entry = artifact.entry
         self.params = artifact.params
@@ -164,14 +161,17 @@ class CudaKernel(Kernel):
             return self._assertion(number, tuple(program))
         grid = (self._handle.grid_x, self._handle.grid_y, self._handle.grid_z)
         where = f"kernel `{self.entry}` on grid {grid} of {self._device.name}"
-        if number in _LAUNCH_REFUSED and (why := self._misfit(grid)):
-            return GridError(f"{where}: {why}")
         if code >= MAP_ERROR:
             return self._map_error(where, code - MAP_ERROR)
         number = code - DRIVER_ERROR
+        if number in _LAUNCH_REFUSED and (why := self._misfit(grid)):
+            return GridError(f"{where}: {why}")
         needs = (
             f"{self._threads} threads with {self.facts['registers']} registers each and "
             f"{self._shared} bytes of shared memory a program"
+        )
+        return KernelError(f"{where} failed: {cu.describe(number)} ({needs})")
+
     def _misfit(self, grid: tuple[int, ...]) -> str:
         """What is wrong with a grid, if anything is."""
         if any(n > most for n, most in zip(grid, MAX_GRID)):
@@ -185,9 +185,6 @@ class CudaKernel(Kernel):
                 "and let the surplus programs return"
             )
         return ""
-
-        )
-        return KernelError(f"{where} failed: {cu.describe(number)} ({needs})")
 
     def _map_error(self, where: str, number: int) -> KernelError:
         return KernelError(
@@ -215,6 +212,17 @@ class CudaKernel(Kernel):
                 cu.check(driver.cuMemsetD32(error, 0, _ERROR_BYTES // 4), self._where())
         if words[0]:
             raise self._assertion(words[0], tuple(words[1:]))
+
+
+def check_code(artifact: Artifact) -> None:
+    """Raise a `DeviceError` unless the driver can be given an artifact's code: it reads what the
+    code's own tables say, and not how many bytes there are.
+    """
+    check_intact(artifact, "cuda", KINDS)
+    if artifact.kind == "cubin":
+        check_elf(artifact, _ELF_MACHINE)
+    elif b"\0" in artifact.data or b".entry" not in artifact.data:
+        raise damaged(artifact, "it is no text of a PTX module with an entry")
 
 
 def _unload(device: CudaDevice, module: Any) -> None:

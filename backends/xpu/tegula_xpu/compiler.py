@@ -16,6 +16,7 @@ from tegula.plugin import (
     Options,
     Target,
     UnsupportedError,
+    digest,
 )
 from tegula.runtime import stages
 
@@ -116,7 +117,6 @@ class XpuCompiler(Compiler):
     def emit(self, module: Module, target: Target, options: Options) -> Artifact:
         from tegula.codegen.loops.evaluate import Unsupported
         from tegula.codegen.simt.lower import entry_of, lower
-        from tegula_xpu.driver import digest
         from tegula_xpu.simt import XpuSimt
         from tegula_xpu.spirv import assemble
 

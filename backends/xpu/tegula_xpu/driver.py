@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import sys
 import threading
 import weakref
@@ -11,8 +10,18 @@ from collections import OrderedDict
 from typing import Any
 
 from tegula.errors import DeviceAssertionError, KernelError
-from tegula.plugin import Artifact, Device, DeviceError, DeviceInfo, Driver, Kernel, Probe
-from tegula_xpu import launch, sycl, target
+from tegula.plugin import (
+    Artifact,
+    Device,
+    DeviceError,
+    DeviceInfo,
+    Driver,
+    Kernel,
+    Probe,
+    check_intact,
+    digest,
+)
+from tegula_xpu import launch, spirv, sycl, target
 from tegula_xpu.plugin import INSTALL, INTERFACE
 
 ARTIFACT_KIND = "spirv"
@@ -24,11 +33,6 @@ _ROUND_DIVISIONS = {
     "level_zero": "-ze-fp32-correctly-rounded-divide-sqrt",
 }
 """Without it division and square root of float32 may be off by units in the last place."""
-
-
-def digest(code: bytes) -> str:
-    """Tells programs apart; drivers end the process over code that is damaged."""
-    return hashlib.sha256(code).hexdigest()
 
 
 class XpuDriver(Driver):
@@ -141,19 +145,14 @@ class XpuDevice(Device):
             sycl.wait(event, f"a copy of {nbytes} bytes")
 
     def load(self, artifact: Artifact) -> XpuKernel:
-        if artifact.kind != ARTIFACT_KIND:
-            raise DeviceError(
-                f"the xpu driver loads artifacts of kind '{ARTIFACT_KIND}', not '{artifact.kind}' "
-                f"(kernel '{artifact.entry}')"
-            )
+        check_intact(artifact, "xpu", (ARTIFACT_KIND,))
+        spirv.check(artifact)
         return XpuKernel(self, self._program(artifact), artifact)
 
     def _program(self, artifact: Artifact) -> Program:
         """The program, compiled by the driver once; the last ones are kept, since drivers do not
         give back all of the memory of a program."""
         key = digest(artifact.data)
-        if artifact.metadata.get("digest", key) != key:
-            raise DeviceError(f"the code of kernel '{artifact.entry}' is damaged")
         with self._lock:
             found = self._programs.get(key)
             if found is None:

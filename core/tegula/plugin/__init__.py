@@ -21,6 +21,12 @@ from tegula.plugin.errors import (
 from tegula.plugin.hookspecs import (
     hookimpl,
 )
+from tegula.plugin.integrity import (
+    check_elf,
+    check_intact,
+    damaged,
+    digest,
+)
 from tegula.plugin.records import (
     ANY,
     Artifact,
@@ -69,5 +75,9 @@ __all__ = [
     "Target",
     "TegulaPluginWarning",
     "UnsupportedError",
+    "check_elf",
+    "check_intact",
+    "damaged",
+    "digest",
     "hookimpl",
 ]

@@ -184,11 +184,17 @@ def wrong_artifact(context: Context) -> None:
     """An artifact of another kind or with damaged bytes is an error, not a crash."""
     session = context.session
     good = session.compile(add_one().launch.module)
-    bad = [
-        Artifact("no-such-kind", good.data, good.entry, good.params),
-        Artifact(good.kind, good.data[: len(good.data) // 3], good.entry, good.params,
-                 dict(good.metadata)),
-    ]  # fmt: skip
+    size = len(good.data)
+    damaged = (
+        good.data[: size // 3],
+        good.data[: size // 2] + bytes(size - size // 2),
+        bytes(size),
+        b"",
+    )
+    bad = [Artifact("no-such-kind", good.data, good.entry, good.params)]
+    bad += [
+        Artifact(good.kind, data, good.entry, good.params, dict(good.metadata)) for data in damaged
+    ]
     for artifact in bad:
         try:
             session.device.load(artifact)
