@@ -184,6 +184,23 @@ def test_constant_factors_of_8_bits_are_hidden_from_ptxas(elem: Any, hidden: boo
     assert "mma.sync" in ptx and ("%lanemask_lt" in ptx) == hidden
 
 
+@tegula.jit
+def by_a_constant(x, z, K: tl.constexpr):
+    rows, deep, columns = tl.arange(0, 16), tl.arange(0, K), tl.arange(0, 8)
+    a = tl.load(x + rows[:, None] * K + deep)
+    c = tl.dot(a, tl.full((K, 8), -1.0, x.dtype.element_ty))
+    tl.store(z + rows[:, None] * 8 + columns, c)
+
+
+@pytest.mark.parametrize("elem", [ir.f16, ir.bf16], ids=str)
+def test_constant_factors_of_short_products_are_hidden_from_ptxas(elem: Any) -> None:
+    """It would take a pair of negative numbers for one number, and give only one of them a sign."""
+    ptx = ptx_of(by_a_constant, {"K": 8}, x=Pointer(elem), z=F32)
+    word = re.search(r"mma.*m16n8k8.*?}, {.*?}, {(%\w+)}", ptx)
+    assert word and re.search(rf"or.b32\s+{word[1]}, %\w+, -\d+;", ptx)
+    assert "%lanemask_lt" in ptx
+
+
 def test_shared_memory_is_dynamic() -> None:
     with config.scope(ptxas="driver"):
         made = compiled(product, {"N": 64}, x=F32, y=F32, z=F32)

@@ -21,7 +21,9 @@ _CONSTRAINTS = {"i32": "r", "float": "f", "double": "d"}
 def _mma(name: str, w: Writer, a: Sequence[Val], b: Sequence[Val], c: Sequence[Val]) -> list[Val]:
     """One instruction; all lanes of the warp take part, so it must not move under a branch."""
     if ".e4m3." in name or ".e5m2." in name:
-        a, b = ([_hidden(w, x) for x in words] for words in (a, b))
+        a, b = ([x if x.const is None else _hidden(w, x) for x in words] for words in (a, b))
+    elif "k8.row.col.f32.f16" in name or "k8.row.col.f32.bf16" in name:
+        b = [_hidden(w, x) for x in b]
     count, ty = len(c), c[0].ty
     numbers = iter(range(count + len(a) + len(b) + count))
     groups = [
@@ -40,13 +42,13 @@ def _mma(name: str, w: Writer, a: Sequence[Val], b: Sequence[Val], c: Sequence[V
 
 
 def _hidden(w: Writer, x: Val) -> Val:
-    """A constant that ptxas does not see as one: of constant factors of 8 bits it takes other bytes
-    where the hardware has no such products and it multiplies f16 (seen up to CUDA 13.0).
+    """A number that ptxas does not see as a constant. Of constant factors of 8 bits it takes other
+    bytes where the hardware has no such products and it multiplies f16; two negative numbers of 16
+    bits it takes for one of 32, where it leaves the sign to the instruction, which negates both
+    (seen up to CUDA 13.0).
     """
-    if x.const is None:
-        return x
     zero = w.pure("i32", 'call i32 asm "mov.u32 $0, %lanemask_lt; shr.b32 $0, $0, 31;", "=r"()')
-    return w.pure("i32", "or i32 {}, {}", zero, x) if x.const else zero
+    return zero if x.const == 0 else w.pure("i32", "or i32 {}, {}", zero, x)
 
 
 def _shorten(w: Writer, x: Val) -> Val:

@@ -342,6 +342,26 @@ def _dot_special(t: DType, acc: DType) -> Case:
     return s.case()
 
 
+def _dot_constant(t: DType, acc: DType) -> Case:
+    """A factor that is one number everywhere, on either side, for several depths."""
+    m, n = 16, 8
+    s = Sketch()
+    number = 3 if t.kind == "uint" else -1
+    for depth in (8, 16, 32):
+        x = small_integers(t, m * depth, depth, 2).reshape(m, depth)
+        tile = s.load(s.buffer(f"x{depth}", t, x), x.shape)
+        for side in "ab":
+            given = (x, np.full((depth, n), number)) if side == "b" else (
+                np.full((n, m), number), x)  # fmt: skip
+            shape = (given[0].shape[0], given[1].shape[1])
+            expected = product(*(v.astype(x.dtype) for v in given), np.zeros(shape, storage(acc)))
+            fixed = s.constant(number, (depth, n) if side == "b" else (n, m), t)
+            factors = (tile, fixed) if side == "b" else (fixed, tile)
+            out = s.out(f"{side}{depth}", acc, expected, Rule(zero_sign=False))
+            s.store(out, s.b.dot(*factors, s.constant(0, shape, acc)))
+    return s.case()
+
+
 def _dot_loop(t: DType, acc: DType) -> Case:
     """The usual loop over blocks of k, with masked loads and a transposed operand."""
     m, n, k, step = 20, 28, 50, 16
@@ -443,6 +463,8 @@ def _dot_specs() -> Iterator[Spec]:
         dtypes = tuple(dict.fromkeys((ta, tb, acc)))
         yield Spec(label, partial(_dot, ta, tb, acc), ("dot",), dtypes, frozenset(), profiles)
         if ta is tb:
+            make = partial(_dot_constant, ta, acc)
+            yield Spec(f"{label}.constant", make, ("dot",), dtypes, frozenset(), profiles)
             make = partial(_dot_loop, ta, acc)
             yield Spec(f"{label}.loop", make, ("dot",), dtypes, frozenset(), profiles)
             if ta.is_float:
