@@ -77,7 +77,13 @@ def device_of(address: int) -> int:
     """The number of the device whose memory holds an address."""
     driver = bindings()
     what = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
-    return int(check(driver.cuPointerGetAttribute(what, address), f"the address {address:#x}"))
+    result = driver.cuPointerGetAttribute(what, address)
+    if int(result[0]) == 1:  # an invalid value
+        raise DeviceError(
+            f"no memory that CUDA knows is at its address {address:#x}; it may have been freed, or "
+            "belong to the host or to a device of another vendor"
+        )
+    return int(check(result, f"the address {address:#x}"))
 
 
 def first_line(error: BaseException) -> str:
