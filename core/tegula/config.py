@@ -84,6 +84,10 @@ KNOBS: dict[str, Knob] = {
         Knob("only", _names, (), "kernel names that debug and dump are limited to"),
         Knob("print_after", _names, (), "passes after which the IR is printed"),
         Knob("asserts", _flag, False, "keep device assertions in kernels that do not say debug="),
+        Knob("dot_precision", _text, None, "how `tl.dot` of f32 shortens its factors where neither "
+             "the kernel nor its launch says: `ieee`, `tf32`, ...; unset: as the target does"),
+        Knob("fp_fusion", _flag, None, "whether products and sums are fused where a launch does "
+             "not say; unset: as the target does"),
         Knob("verify", _flag, False, "verify the IR after every pass"),
         Knob("cache", _flag, True, "use the disk cache"),
         Knob("cache_dir", _text, None, "directory of the disk cache"),

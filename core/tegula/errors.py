@@ -40,6 +40,11 @@ class OptionError(LaunchError, KeyError):
     __str__ = Exception.__str__  # KeyError would print the message's repr
 
 
+class OptionValueError(OptionError, AssertionError):
+    """An option has a value that the target cannot work with; programs written for Triton look for
+    an AssertionError."""
+
+
 class GridError(LaunchError, ValueError):
     """The launch grid is malformed."""
 

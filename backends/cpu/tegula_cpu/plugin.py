@@ -17,6 +17,7 @@ def tegula_backends() -> list[BackendSpec]:
             kind="cpu",
             priority=0,
             dlpack=(1,),
+            torch="cpu",
             summary="vectorised loop nests on a native thread pool",
         )
     ]

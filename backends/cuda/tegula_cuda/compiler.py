@@ -15,13 +15,14 @@ from tegula.plugin import (
     OptionError,
     Options,
     Target,
+    TritonTarget,
     UnsupportedError,
     digest,
 )
 from tegula.runtime import stages
 from tegula_cuda import ptxas
 from tegula_cuda.options import CudaOptions
-from tegula_cuda.target import features_of
+from tegula_cuda.target import WARP_SIZE, features_of
 
 if TYPE_CHECKING:
     from llvmlite.binding import TargetMachine
@@ -30,6 +31,12 @@ if TYPE_CHECKING:
     from tegula.passes import Pipeline
 
 OPT_LEVEL = 3
+
+READINGS = {
+    "globaltimer": ("mov.u64 $0, %globaltimer;", "=l,~{memory}", "i64"),
+    "smid": ("mov.u32 $0, %smid;", "=r", "i32"),
+}
+"""What kernels can read of the hardware."""
 
 _LOCK = threading.RLock()
 """LLVM's global context serves one thread at a time."""
@@ -88,6 +95,9 @@ class CudaCompiler(Compiler):
         }
         params = tuple(str(p.type) for p in kernel.body.args)
         return finish(made.text, entry_of(kernel.name), params, metadata, target, options)
+
+    def triton(self, target: Target) -> TritonTarget:
+        return TritonTarget("cuda", target["capability"], WARP_SIZE, READINGS)
 
     def fingerprint(self) -> str:
         import llvmlite

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from tegula.errors import OptionValueError
 from tegula.plugin import OptionError, Options
 
 MAX_WARPS = 32
@@ -20,7 +21,6 @@ class CudaOptions(Options):
 
     num_stages: int = 3
     default_dot_precision: str = "tf32"
-    """How `dot` of f32 shortens its factors where it names no `input_precision`."""
     cluster_dims: tuple[int, ...] = (1, 1, 1)
     """Programs that run on neighbouring multiprocessors and may share their memory."""
     launch_cooperative_grid: bool = False
@@ -33,25 +33,14 @@ class CudaOptions(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.num_warps not in (1, 2, 4, 8, 16, 32):
-            raise OptionError(
-                f"num_warps has to be a power of 2 from 1 to {MAX_WARPS}, not {self.num_warps}"
+            raise OptionValueError(
+                f"num_warps must be a power of 2 from 1 to {MAX_WARPS}, not {self.num_warps}"
             )
         if self.maxnreg is not None and not 1 <= self.maxnreg <= 255:
             raise OptionError(f"maxnreg has to lie between 1 and 255, not {self.maxnreg}")
         if self.num_stages < 1:
             raise OptionError(f"num_stages has to be at least 1, not {self.num_stages}")
-        if self.default_dot_precision != "tf32":
-            self._check_precision()
         object.__setattr__(self, "cluster_dims", self._checked_cluster())
-
-    def _check_precision(self) -> None:
-        from tegula.ir.ops.reduce import PRECISIONS
-
-        if self.default_dot_precision not in PRECISIONS:
-            raise OptionError(
-                f"default_dot_precision is one of {', '.join(PRECISIONS)}, "
-                f"not '{self.default_dot_precision}'"
-            )
 
     def _checked_cluster(self) -> tuple[int, int, int]:
         dims = tuple(self.cluster_dims)

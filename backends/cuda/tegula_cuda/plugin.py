@@ -17,6 +17,7 @@ def tegula_backends() -> list[BackendSpec]:
             kind="gpu",
             priority=100,
             dlpack=(2, 13),
+            torch="cuda",
             interface="__cuda_array_interface__",
             hardware=("/dev/nvidia[0-9]*", "/dev/dxg"),
             summary="NVIDIA GPUs through PTX",

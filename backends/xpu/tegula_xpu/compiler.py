@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tegula.errors import OutOfResources
+from tegula.errors import OptionValueError, OutOfResources
 from tegula.plugin import (
     ANY,
     Artifact,
@@ -51,6 +51,8 @@ class XpuOptions(Options):
     ignored: ClassVar[frozenset[str]] = frozenset(
         {"num_stages", "num_ctas", "maxnreg", "enable_fp_fusion"}
     )
+    any_warps: bool = False
+    """The backend chooses `num_warps`: on processors, for launches that do not say."""
 
 
 class XpuCompiler(Compiler):
@@ -97,10 +99,11 @@ class XpuCompiler(Compiler):
         )
 
     def options(self, target: Target, given: Mapping[str, Any]) -> Options:
-        options = XpuOptions.make(given)
+        free = target.arch == "cpu" and "num_warps" not in given
+        options = XpuOptions.make({"any_warps": free, **given})
         warps, size, limit = options.num_warps, int(target["subgroup"]), int(target["max_threads"])
         if warps <= 0 or warps & (warps - 1):
-            raise OptionError(f"num_warps has to be a power of two, not {warps}")
+            raise OptionValueError(f"num_warps must be a power of 2, not {warps}")
         if warps * size > limit:
             raise OptionError(
                 f"num_warps={warps} means {warps * size} work-items; {target} has room for {limit}"
@@ -117,16 +120,21 @@ class XpuCompiler(Compiler):
     def emit(self, module: Module, target: Target, options: Options) -> Artifact:
         from tegula.codegen.loops.evaluate import Unsupported
         from tegula.codegen.simt.lower import entry_of, lower
+        from tegula.codegen.simt.warps import suitable_warps
         from tegula_xpu.simt import XpuSimt
         from tegula_xpu.spirv import assemble
 
         _check_dtypes(module, self.capabilities(target))
         simt = XpuSimt(target)
+        (kernel,) = module.kernels
+        warps, most = options.num_warps, int(target["max_threads"]) // simt.warp_size
+        if isinstance(options, XpuOptions) and options.any_warps:
+            warps = suitable_warps(kernel, simt.warp_size, most)
         try:
             lowered = lower(
                 module,
                 simt,
-                num_warps=options.num_warps,
+                num_warps=warps,
                 assume_disjoint=options.assume_disjoint,
                 debug=options.debug,
             )
@@ -134,7 +142,6 @@ class XpuCompiler(Compiler):
             op = error.op
             raise UnsupportedError("xpu", op.name, error.why, loc=op.loc) from None
         stages.record("llir", lowered.text)
-        (kernel,) = module.kernels
         if lowered.shared_bytes > simt.shared_limit:
             raise OutOfResources(
                 lowered.shared_bytes,
@@ -152,8 +159,8 @@ class XpuCompiler(Compiler):
                 "digest": digest(code),
                 "shared": lowered.shared_bytes,
                 "shared_bytes": lowered.shared_bytes,
-                "num_warps": options.num_warps,
-                "threads": options.num_warps * simt.warp_size,
+                "num_warps": warps,
+                "threads": warps * simt.warp_size,
                 "asserts": list(lowered.asserts),
                 "alias_pairs": [list(pair) for pair in lowered.alias_pairs],
             },

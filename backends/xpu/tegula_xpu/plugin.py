@@ -20,6 +20,7 @@ def tegula_backends() -> list[BackendSpec]:
             kind="gpu",
             priority=80,
             dlpack=(14,),
+            torch="xpu",
             interface=INTERFACE,
             summary="SPIR-V for Intel GPUs, and for processors through OpenCL",
             install_hint=INSTALL,

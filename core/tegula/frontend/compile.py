@@ -14,7 +14,7 @@ from tegula.ir.builder import Builder
 from tegula.ir.core import Block, Function, Module, Value
 from tegula.ir.location import Location
 from tegula.ir.types import i64
-from tegula.language.active import activated
+from tegula.language.active import activated, compiling_for
 from tegula.language.aggregates import instance
 from tegula.language.values import constexpr, describe, tensor, tensor_descriptor
 
@@ -254,7 +254,8 @@ def compile_function(
         options = dict(options or {})
         options[OPTION] = any(a.get(FAR) for a in (arg_attrs or {}).values())
         compilation = Compilation(options)
-        return compilation.compile_kernel(function, arg_types, constants, arg_attrs or {})
+        with compiling_for(options.get("target")):
+            return compilation.compile_kernel(function, arg_types, constants, arg_attrs or {})
     except CompilationError as error:
         told = errors.restate(error)
         raise told.with_traceback(None) from told.__cause__

@@ -52,6 +52,7 @@ def tegula_backends() -> list[BackendSpec]:
             kind="cpu",
             priority=-100,
             dlpack=(1,),
+            torch="cpu",
             summary="numpy, one program after another: for debugging and as the reference",
         )
     ]

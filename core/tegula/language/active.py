@@ -14,6 +14,7 @@ from typing import Any
 
 class _Active(threading.local):
     visitor: Any = None
+    target: Any = None
 
 
 _ACTIVE = _Active()
@@ -32,3 +33,18 @@ def activated(visitor: Any) -> Iterator[None]:
         yield
     finally:
         _ACTIVE.visitor = saved
+
+
+def compiled_for() -> Any:
+    """The target that this thread compiles a kernel for; None if it compiles none."""
+    return _ACTIVE.target
+
+
+@contextlib.contextmanager
+def compiling_for(target: Any) -> Iterator[None]:
+    """Let host code that runs at compile time know the target."""
+    saved, _ACTIVE.target = _ACTIVE.target, target
+    try:
+        yield
+    finally:
+        _ACTIVE.target = saved

@@ -43,6 +43,7 @@ from tegula.plugin.records import (
     Options,
     Probe,
     Target,
+    TritonTarget,
 )
 from tegula.versions import API, API_MIN, IR_VERSION
 
@@ -74,6 +75,7 @@ __all__ = [
     "RecordError",
     "Target",
     "TegulaPluginWarning",
+    "TritonTarget",
     "UnsupportedError",
     "check_elf",
     "check_intact",

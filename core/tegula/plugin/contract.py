@@ -20,6 +20,7 @@ from tegula.plugin.records import (
     Options,
     Probe,
     Target,
+    TritonTarget,
 )
 
 if TYPE_CHECKING:
@@ -51,6 +52,10 @@ class Compiler(ABC):
     @abstractmethod
     def emit(self, module: Module, target: Target, options: Options) -> Artifact:
         """Code for the module's one kernel; an op it cannot compile is an `UnsupportedError`."""
+
+    def triton(self, target: Target) -> TritonTarget | None:
+        """How programs written for Triton know a target; None if they do not."""
+        return None
 
     @abstractmethod
     def fingerprint(self) -> str:

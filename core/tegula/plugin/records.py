@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args
 
-from tegula.errors import OptionError, nearest
+from tegula.errors import OptionError, OptionValueError, nearest
 from tegula.plugin.errors import RecordError
 
 FEATURES = frozenset(
@@ -118,6 +118,8 @@ class BackendSpec:
     requires: frozenset[str] = frozenset()
     dlpack: tuple[int, ...] = ()
     """DLPack device types whose memory its devices reach; 1 is host memory."""
+    torch: str = ""
+    """The type of torch's devices that it works on, where torch has one: `cpu` for the host's."""
     interface: str = ""
     """Attribute by which arrays in its devices' memory are known, where a protocol of its own
     exists; `Driver.describe` reads it, `Device.interface` makes it."""
@@ -317,6 +319,20 @@ def _matches(signature: Signature, dtypes: Sequence[str]) -> bool:
     return signature == tuple(dtypes)
 
 
+@dataclass(frozen=True)
+class TritonTarget:
+    """How programs that were written for Triton know a target."""
+
+    backend: str
+    """The name of Triton's backend for it."""
+    arch: Any
+    """The architecture, of the type that Triton's backend gives."""
+    warp_size: int
+    readings: Mapping[str, tuple[str, str, str]] = field(default_factory=dict, hash=False)
+    """What kernels can read of the hardware: the function's name in `triton.language.extra`, and
+    the assembly of the target that reads it, its constraints and the dtype of the result."""
+
+
 # -------------------------------------------------------------------------------------------------
 # Compiling
 
@@ -336,6 +352,8 @@ class Options:
     num_ctas: int = 1
     maxnreg: int | None = None
     enable_fp_fusion: bool = True
+    default_dot_precision: str = "ieee"
+    """How `dot` of f32 shortens its factors where it names no `input_precision`."""
     debug: bool = False
     """Keep `assert` ops of the device and add the checks that debugging asks for."""
     sanitize_overflow: bool = True
@@ -346,6 +364,12 @@ class Options:
     def __post_init__(self) -> None:
         for f in dataclasses.fields(self):
             self._check_type(f.name, getattr(self, f.name), f.default)
+        if self.default_dot_precision != type(self).default_dot_precision:
+            from tegula.ir.ops.reduce import PRECISIONS
+
+            if self.default_dot_precision not in PRECISIONS:
+                known = ", ".join(PRECISIONS)
+                raise OptionValueError(f"default_dot_precision is one of {known}")
 
     def _check_type(self, name: str, value: object, default: object) -> None:
         if value == default and type(value) is type(default):

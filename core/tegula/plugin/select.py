@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import glob
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import Token
 from dataclasses import dataclass
 from typing import Any
@@ -134,6 +134,19 @@ def select_device(tensors: Sequence[tuple[str, Any]] = (), device: Any = None) -
         return _by_owner(owned[0], places)
     if places:
         return _by_place(places[0])
+    return _best_available()
+
+
+def preferred_device(fits: Callable[[Backend], bool]) -> Selection:
+    """The device that was chosen explicitly, else the best available one whose backend fits, else
+    that of launches without tensor arguments.
+    """
+    explicit = _explicit(None)
+    if explicit is not None:
+        return _named(*explicit)
+    for backend in _candidates():
+        if backend.spec.driver and fits(backend) and backend.available:
+            return _named(DeviceId(backend.name), "best available device that fits")
     return _best_available()
 
 

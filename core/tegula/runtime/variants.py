@@ -118,6 +118,10 @@ class Variants:
             options.setdefault("debug", self.kernel.debug)
         if config.asserts:
             options["debug"] = True if asserts_everywhere else options.get("debug", True)
+        if config.dot_precision:
+            options.setdefault("default_dot_precision", config.dot_precision)
+        if config.fp_fusion is not None:
+            options.setdefault("enable_fp_fusion", config.fp_fusion)
         for name in [name for name in options if name not in known]:
             if name in foreign_options:
                 del options[name]

@@ -7,10 +7,14 @@ from typing import Any
 
 
 def _installed() -> dict[str, Any]:
+    """One entry, which answers for the device of the moment under the name of its backend."""
     from tegula.compat.triton import driver
 
-    active = driver.active
-    return {"cpu": SimpleNamespace(driver=SimpleNamespace(is_active=lambda: active is not None))}
+    name = driver.active.get_current_target().backend
+    return {name: SimpleNamespace(driver=SimpleNamespace(is_active=driver.active.is_active))}
 
 
-backends = _installed()
+def __getattr__(name: str) -> Any:
+    if name == "backends":
+        return _installed()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,11 +6,12 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from tegula.language.builtin import Builtin
+from tegula.language.builtin import Builtin, constexpr_function
 from tegula.language.dtypes import dtype, from_ir
 from tegula.language.values import constexpr
 
 
+@constexpr_function
 def get_int_dtype(bitwidth: int, signed: bool) -> dtype:
     """The integer dtype of a width."""
     from tegula.ir.types import DTYPES

@@ -1,19 +1,22 @@
 """`triton.runtime.driver` and the names of `triton.backends.driver`: the device of the moment, as
 programs ask about it.
+
+It is the one that `use_device` or a setting names, else the best one whose memory torch can make
+tensors in, else the one that launches without arguments run on.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 from tegula.compat.triton.compiler import GPUTarget
+from tegula.compat.triton.target_info import NO_WARPS, gpu_target
 
-HOST = 1
-NO_WARPS = 32
-"""The warp size of devices without warps: programs divide by it to choose `num_warps`."""
+HOST = "cpu"
 
 
 class DriverBase:
@@ -25,9 +28,7 @@ class GPUDriver(DriverBase):
 
 
 class ActiveDriver(GPUDriver):
-    """Answers for the device that a launch without arguments would run on: what `use_device`,
-    settings, and the installed backends make of it.
-    """
+    """Answers for the device of the moment."""
 
     def is_active(self) -> bool:
         return True
@@ -36,15 +37,11 @@ class ActiveDriver(GPUDriver):
     def _selection() -> Any:
         from tegula.plugin import select
 
-        return select.select_device([], None)
+        return select.preferred_device(_torch_can_use)
 
     def get_current_target(self) -> GPUTarget:
-        """Backend, architecture and warp size. On host memory the backend is `cpu`, so that
-        `getattr(torch, backend)` finds something.
-        """
-        info = self._selection().info
-        warp = self._limits().get("warp_size", NO_WARPS)
-        return GPUTarget(self._torch_type(), info.target.arch, warp)
+        """Backend, architecture and warp size."""
+        return gpu_target(self._selection().info.target)
 
     def _limits(self) -> dict[str, int]:
         selection = self._selection()
@@ -52,39 +49,47 @@ class ActiveDriver(GPUDriver):
         return dict(capabilities.limits)
 
     def _torch_type(self) -> str:
-        backend = self._selection().backend
-        if backend.reaches(HOST):
-            return "cpu"
-        from tegula.runtime import dlpack
+        return self._selection().backend.spec.torch or HOST
 
-        return next((dlpack.DEVICE_NAMES.get(t, backend.name) for t in backend.spec.dlpack), "cpu")
+    def _torch_module(self) -> Any:
+        """Torch's module for devices of this type; None for the host."""
+        kind = self._torch_type()
+        return None if kind == HOST else getattr(sys.modules.get("torch"), kind, None)
 
     def get_current_device(self) -> int:
         """Its number."""
-        return int(self._selection().id.index)
+        module = self._torch_module()
+        return int(self._selection().id.index if module is None else module.current_device())
 
     def set_current_device(self, device: int) -> None:
-        """Host memory has one device; those of other backends are chosen by their arrays."""
+        """Let torch make its tensors on another device of this kind; the host is one device."""
+        module = self._torch_module()
+        if module is not None:
+            module.set_device(device)
 
     def get_current_stream(self, device: int | None = None) -> int:
-        """0: the default stream."""
-        return 0
+        """The stream that torch works on; 0 on the host."""
+        if self._torch_module() is None:
+            return 0
+        import torch
+
+        index = self.get_current_device() if device is None else device
+        here = torch.empty(0, device=torch.device(self._torch_type(), index))
+        return int(self._selection().backend.device(index).stream_of(here))
 
     def get_active_torch_device(self) -> Any:
         """The device as torch knows it."""
         import torch
 
         kind = self._torch_type()
-        return (
-            torch.device(kind) if kind == "cpu" else torch.device(kind, self.get_current_device())
-        )
+        return torch.device(kind) if kind == HOST else torch.device(kind, self.get_current_device())
 
     def get_device_interface(self) -> Any:
         """Torch's module for the device; on host memory one with the same functions."""
         import torch
 
         kind = self._torch_type()
-        return HostInterface() if kind == "cpu" else getattr(torch, kind)
+        return HostInterface() if kind == HOST else getattr(torch, kind)
 
     def get_benchmarker(self) -> Callable[..., Any]:
         """A function that times functions: called with one, and `quantiles=`."""
@@ -112,16 +117,29 @@ class ActiveDriver(GPUDriver):
         return SimpleNamespace(get_device_properties=self._properties)
 
     def _properties(self, device: int = 0) -> dict[str, Any]:
-        limits = self._limits()
+        limits, selection = self._limits(), self._selection()
+        details: dict[str, Any] = {}
+        if self._torch_module() is not None:
+            details = dict(selection.backend.device(device).info.details)
+        units = details.get("multiprocessors") or details.get("compute_units") or _cores()
         return {
             "max_shared_mem": limits.get("shared_bytes", 1 << 30),
             "max_num_regs": 1 << 16,
-            "multiprocessor_count": _cores(),
+            "multiprocessor_count": units,
             "warpSize": limits.get("warp_size", NO_WARPS),
-            "sm_clock_rate": 0,
-            "mem_clock_rate": 0,
-            "mem_bus_width": 0,
+            "sm_clock_rate": details.get("clock_khz", 0),
+            "mem_clock_rate": details.get("memory_clock_khz", 0),
+            "mem_bus_width": details.get("memory_bus_bits", 0),
         }
+
+
+def _torch_can_use(backend: Any) -> bool:
+    """Whether torch, if the program has imported it, makes tensors on a backend's devices."""
+    kind = backend.spec.torch
+    if not kind or kind == HOST:
+        return bool(kind) and backend.priority >= 0
+    module = getattr(sys.modules.get("torch"), kind, None)
+    return module is not None and bool(module.is_available())
 
 
 _C_TYPES = {

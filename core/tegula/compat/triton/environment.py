@@ -16,6 +16,8 @@ def _truth(text: str) -> bool:
 COUNTERPARTS: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
     "TRITON_INTERPRET": ("interpret", _truth),
     "TRITON_DEBUG": ("asserts", _truth),
+    "TRITON_F32_DEFAULT": ("dot_precision", str),
+    "TRITON_DEFAULT_FP_FUSION": ("fp_fusion", _truth),
     "TRITON_CACHE_DIR": ("cache_dir", str),
     "TRITON_ALWAYS_COMPILE": ("cache", lambda text: not _truth(text)),
     "TRITON_CACHE_AUTOTUNING": ("cache_tuning", _truth),

@@ -152,6 +152,7 @@ class language_knobs(base_knobs):
     """The language."""
 
     default_fp_fusion = env_bool("TRITON_DEFAULT_FP_FUSION", True)
+    fp32_default = env_opt_str("TRITON_F32_DEFAULT")
 
 
 class nvidia_knobs(base_knobs):

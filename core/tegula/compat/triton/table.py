@@ -28,7 +28,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "triton": (_HERE + "package",),
     "triton.language": _LANGUAGE,
     "triton.language.core": (_HERE + "core", *_LANGUAGE),
-    "triton.language.standard": _LANGUAGE,
+    "triton.language.standard": (_HERE + "standard", *_LANGUAGE),
     "triton.language.math": ("tegula.language.math", *_LIBDEVICE, *_LANGUAGE),
     "triton.language.random": ("tegula.language.random", *_LANGUAGE),
     "triton.language.semantic": _LANGUAGE,

@@ -1,18 +1,51 @@
-"""`triton.language.target_info`: what kernels ask about their target at compile time."""
+"""`triton.language.target_info`: what kernels ask about their target at compile time, and what the
+host asks about the active device's.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from tegula.compat.triton.compiler import GPUTarget
+from tegula.language.active import compiled_for
 from tegula.language.builtin import constexpr_function
+from tegula.plugin import Target, TritonTarget
+
+NO_WARPS = 32
+"""The warp size of devices without warps: programs divide by it to choose `num_warps`."""
+
+
+def known_target(target: Target | None) -> TritonTarget | None:
+    """How the backend of a target says that programs know it."""
+    from tegula.plugin.registry import registry
+
+    return None if target is None else registry.backend(target.backend).compiler.triton(target)
+
+
+def gpu_target(target: Target) -> GPUTarget:
+    """A target as programs see it. On host memory the backend is `cpu`, so that
+    `getattr(torch, backend)` finds something.
+    """
+    from tegula.plugin.registry import registry
+
+    known = known_target(target)
+    if known is not None:
+        return GPUTarget(known.backend, known.arch, known.warp_size)
+    backend = registry.backend(target.backend)
+    warp = backend.compiler.capabilities(target).limits.get("warp_size", NO_WARPS)
+    return GPUTarget(backend.spec.torch or backend.name, target.arch, warp)
 
 
 @constexpr_function
-def current_target() -> Any:
+def current_target() -> GPUTarget:
     """The target that kernels are compiled for."""
-    from tegula.compat.triton.driver import active
+    target = compiled_for()
+    if target is not None:
+        return gpu_target(target)
+    from tegula.compat.triton import driver
 
-    return active.get_current_target()
+    found: GPUTarget = driver.active.get_current_target()
+    return found
 
 
 @constexpr_function

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tegula.compat.triton.core import builtin
+from tegula.compat.triton.target_info import known_target
 from tegula.frontend.diagnostics import LanguageError
 
 
@@ -12,6 +13,15 @@ from tegula.frontend.diagnostics import LanguageError
 def num_warps(_semantic: Any = None) -> int:
     """The launch option of that name."""
     return int(_semantic.options.get("num_warps") or 4)
+
+
+@builtin
+def num_threads(_semantic: Any = None) -> int:
+    """The threads of a program, on targets that have threads."""
+    known = known_target(_semantic.options.get("target"))
+    if known is None or not known.readings:
+        raise _refused("num_threads", "the number of a GPU's threads")
+    return int(num_warps.emit(_semantic)) * known.warp_size
 
 
 @builtin
@@ -24,21 +34,35 @@ def gdc_launch_dependents(_semantic: Any = None) -> None:
     """Nothing: launches begin when those before them have ended."""
 
 
+def _refused(name: str, what: str) -> LanguageError:
+    return LanguageError(
+        f"{name} reads {what}, which this target does not tell a kernel",
+        "measure around the launch, or pass the value as an argument",
+    )
+
+
 def _register(name: str, what: str) -> Any:
-    def refuse(_semantic: Any = None) -> Any:
-        raise LanguageError(
-            f"{name} reads {what}, and no target of Tegula's tells that to a kernel",
-            "measure around the launch, or pass the value as an argument",
+    def read(_semantic: Any = None) -> Any:
+        from tegula.language.dtypes import from_ir
+        from tegula.language.foreign import inline_asm_elementwise
+
+        known = known_target(_semantic.options.get("target"))
+        if known is None or name not in known.readings:
+            raise _refused(name, what)
+        text, constraints, elem = known.readings[name]
+        return inline_asm_elementwise.emit(  # type: ignore[attr-defined]
+            _semantic, text, constraints, (), from_ir(DTYPES[elem]), False, 1
         )
 
-    refuse.__name__ = refuse.__qualname__ = name
-    refuse.__doc__ = f"Would read {what}; refused when a kernel is compiled."
-    return builtin(refuse)
+    from tegula.ir.types import DTYPES
+
+    read.__name__ = read.__qualname__ = name
+    read.__doc__ = f"Reads {what}; refused for targets without."
+    return builtin(read)
 
 
 globaltimer = _register("globaltimer", "a GPU's clock")
 memrealtime = _register("memrealtime", "a GPU's clock")
-num_threads = _register("num_threads", "the number of a GPU's threads")
 smid = _register("smid", "the number of a GPU's multiprocessor")
 
 __all__ = [

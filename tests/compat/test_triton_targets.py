@@ -1,0 +1,168 @@
+"""How programs written for Triton know devices and targets; no GPU is needed."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import tegula
+import tegula.ir as ir
+import tegula.language as tl
+from tegula.compat.triton import driver, environment, target_info, vendor
+from tegula.compat.triton.compiler import GPUTarget
+from tegula.config import config
+from tegula.errors import CompilationError, OptionError
+from tegula.ir.types import Pointer
+from tegula.plugin import Target, TritonTarget, select
+from tegula.plugin.registry import registry
+from tegula.runtime import compiler
+
+torch = pytest.importorskip("torch")
+
+
+@tegula.jit
+def readings(times, places, threads):
+    tl.store(times, vendor.globaltimer())
+    tl.store(places + tl.program_id(0), vendor.smid())
+    tl.store(threads + tl.arange(0, vendor.num_threads()), vendor.num_warps())
+
+
+@tegula.jit
+def asks(y):
+    if target_info.cuda_capability_geq(9, 0):
+        tl.store(y, 90)
+    elif target_info.is_cuda():
+        tl.store(y, 1)
+    else:
+        tl.store(y, 2)
+
+
+def compiled(kernel: Any, target: Target, types: dict[str, Any], **options: Any) -> Any:
+    """An artifact of a kernel for any target."""
+    backend = registry.backend(target.backend)
+    context = backend.context(target, options)
+    request = compiler.Request(
+        fn=kernel, types=types, constants={}, attrs={name: {} for name in types},
+        context=context, backend=backend, name=kernel.fn.__name__,
+    )  # fmt: skip
+    return compiler._compile(request, compiler.Timing())
+
+
+@pytest.fixture
+def gpu() -> Target:
+    """The target of an H200."""
+    pytest.importorskip("tegula_cuda")
+    from tegula_cuda.target import resolve
+
+    return resolve("sm_90a")
+
+
+def test_a_gpu_is_known_by_its_capability(gpu: Target) -> None:
+    assert target_info.gpu_target(gpu) == GPUTarget("cuda", 90, 32)
+
+
+def test_the_host_is_known_as_torch_knows_it() -> None:
+    target = registry.backend("cpu").info(0).target
+    assert target_info.gpu_target(target) == GPUTarget("cpu", target.arch, 32)
+
+
+def test_kernels_ask_for_the_target_that_they_are_compiled_for(gpu: Target) -> None:
+    y = {"y": Pointer(ir.i32)}
+    with config.scope(ptxas="driver"):
+        assert ", 90;" in compiled(asks, gpu, y).data.decode()
+    out = torch.zeros(1, dtype=torch.int32)
+    asks[(1,)](out)
+    assert out.item() == 2
+
+
+def test_kernels_read_clocks_and_places_of_a_gpu(gpu: Target) -> None:
+    types = {"times": Pointer(ir.i64), "places": Pointer(ir.i32), "threads": Pointer(ir.i32)}
+    with config.scope(ptxas="driver"):
+        ptx = compiled(readings, gpu, types, num_warps=8).data.decode()
+    assert ptx.count("%globaltimer") == 1 and ptx.count("%smid") == 1
+    assert ".reqntid 256" in ptx and "st.global.b32" in ptx
+
+
+@pytest.mark.parametrize("name", ["globaltimer", "smid", "num_threads", "memrealtime"])
+def test_other_devices_say_that_they_have_none(name: str) -> None:
+    read = getattr(vendor, name)
+
+    @tegula.jit
+    def kernel(x):
+        tl.store(x, read())
+
+    with pytest.raises(CompilationError, match=f"{name} reads .*, which this target does not tell"):
+        kernel[(1,)](torch.zeros(1, dtype=torch.int64))
+
+
+class FakeTorch:
+    """Torch with a device type that some backend of these tests claims to work on."""
+
+    def __init__(self, there: bool) -> None:
+        self.acme = SimpleNamespace(is_available=lambda: there, current_device=lambda: 0)
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_the_device_of_the_moment_is_one_that_torch_can_use(
+    there: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cpu = registry.backend("cpu")
+    spec = SimpleNamespace(name="acme", driver="a:B", torch="acme", dlpack=(99,))
+    acme = SimpleNamespace(name="acme", spec=spec, available=True, priority=50)
+    monkeypatch.setattr(select, "_candidates", lambda: [acme, cpu])
+    monkeypatch.setattr(
+        select, "_named", lambda device, why: select.Selection(
+            acme if device.backend == "acme" else cpu, device, why)
+    )
+    monkeypatch.setitem(sys.modules, "torch", FakeTorch(there))
+    active = driver.ActiveDriver()
+    assert active._torch_type() == ("acme" if there else "cpu")
+    assert active.get_current_device() == 0
+    with tegula.use_device("cpu"):
+        assert active._torch_type() == "cpu"
+
+
+def test_a_backend_may_say_how_its_targets_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    cpu = registry.backend("cpu")
+    known = TritonTarget("acme", 7, 16, {"smid": ("read $0", "=r", "i32")})
+    monkeypatch.setattr(cpu.compiler, "triton", lambda target: known, raising=False)
+    assert target_info.gpu_target(cpu.info(0).target) == GPUTarget("acme", 7, 16)
+
+
+def test_warps_that_are_no_power_of_two(gpu: Target) -> None:
+    for kind in (AssertionError, OptionError):
+        with pytest.raises(kind, match="must be a power of 2"):
+            registry.backend("cuda").context(gpu, {"num_warps": 3})
+
+
+# -- settings
+
+
+@tegula.jit
+def fused(x):
+    i = tl.arange(0, 16)
+    tl.store(x + i, tl.load(x + i) * tl.load(x + 16 + i) + tl.load(x + 32 + i))
+
+
+def test_defaults_of_options_by_variables() -> None:
+    row = torch.full((16,), 1 + 2.0**-12)
+    x = torch.cat([row, row, torch.full((16,), -1 - 2.0**-11)])
+    results, precisions = [], []
+    try:
+        for fusion, precision in ((None, None), ("0", "tf32"), ("1", "ieee")):
+            environment.changed("TRITON_DEFAULT_FP_FUSION", fusion)
+            environment.changed("TRITON_F32_DEFAULT", precision)
+            y = x.clone()
+            made = fused[(1,)](y)
+            results.append(y[0].item())
+            precisions.append(made.metadata.default_dot_precision)
+        made = fused[(1,)](y, default_dot_precision="tf32x3")
+    finally:
+        environment.changed("TRITON_DEFAULT_FP_FUSION", None)
+        environment.changed("TRITON_F32_DEFAULT", None)
+    assert results == [0, 0, 2.0**-24]
+    assert precisions == ["ieee", "tf32", "ieee"]
+    assert made.metadata.default_dot_precision == "tf32x3"
