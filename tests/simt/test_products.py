@@ -14,6 +14,7 @@ pytest.importorskip("tegula_cuda")
 pytest.importorskip("tegula_xpu")
 
 from simt.emulator import MatrixMachine
+from simt.written_out import AsOnGpus
 
 import tegula
 import tegula.language as tl
@@ -47,7 +48,7 @@ def used(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
     found: list[str] = []
 
-    class Machine(MatrixMachine, simt.XpuSimt):
+    class Machine(AsOnGpus, MatrixMachine, simt.XpuSimt):
         known = units(features_of(resolve("sm_90")))
         used = found
         async_copies = True

@@ -78,10 +78,11 @@ def targets():
 @pytest.mark.parametrize("text", [KERNEL, REDUCE], ids=["axpy", "reduce"])
 def test_modules_for_all_targets_are_valid(text, tmp_path):
     for target in targets():
-        artifact = compiled(text, target)
+        artifact = compiled(text, target, num_warps=4)
         assert artifact.kind == "spirv"
         assert artifact.metadata["threads"] == 4 * target["subgroup"]
         validate(artifact.data, tmp_path)
+        validate(compiled(text, target).data, tmp_path)
 
 
 @pytest.mark.parametrize(

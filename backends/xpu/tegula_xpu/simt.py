@@ -35,6 +35,8 @@ _PURE = {
     "_Z12get_local_idj": "i64 (i32)",
     "_Z12get_group_idj": "i64 (i32)",
     "_Z14get_num_groupsj": "i64 (i32)",
+    "_Z22get_sub_group_local_idv": "i32 ()",
+    "_Z16get_sub_group_idv": "i32 ()",
 }
 """Built-ins that only depend on where they are called."""
 
@@ -119,6 +121,7 @@ class XpuSimt(Simt):
 
     loops_tested_first = True
     """Intel's runtime for processors loses values at barriers in loops that test at the end."""
+    join_bits = "add nuw nsw"  # SPIR-V's `or` says nothing of bits, and compilers lose the stride
     products_written_out = 256  # drivers take long over more
     scopes: ClassVar[dict[str, str]] = {"cta": "workgroup", "gpu": "device", "sys": ""}
 
@@ -129,8 +132,14 @@ class XpuSimt(Simt):
         self.rules = {"mulhi": _mulhi, "min": _minmax, "max": _minmax}
         if target.arch == "cpu":
             self.rules |= {"neg": _negated, "cast": _cast}
-            self.products_written_out = 512  # the runtime for CPUs compiles long code slowly
+            self.in_turn()
         self._texts = Texts()
+
+    def in_turn(self) -> None:
+        """On processors: lanes are lanes of vectors that take neighbours in memory at once, the
+        compiler keeps the order of the code, and takes long over much of it."""
+        self.by_register, self.vector_bits = True, 32
+        self.partials_read_by_all, self.products_written_out = 4, 512
 
     # -- the module
 
@@ -169,6 +178,12 @@ class XpuSimt(Simt):
 
     def thread_id(self, w: Writer) -> Val:
         return self._builtin(w, "_Z12get_local_idj", 0)
+
+    def lane_id(self, w: Writer) -> Val:
+        return w.pure("i32", "call spir_func i32 @_Z22get_sub_group_local_idv()")
+
+    def warp_id(self, w: Writer) -> Val:
+        return w.pure("i32", "call spir_func i32 @_Z16get_sub_group_idv()")
 
     def program_id(self, w: Writer, axis: int) -> Val:
         return self._builtin(w, "_Z12get_group_idj", axis)

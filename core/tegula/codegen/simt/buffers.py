@@ -87,7 +87,7 @@ def addresses(k: Emitter, buffer: Buffer, layout: Layout, base: Val, step: int) 
     """Where every `step`-th register's element lies, in bytes from the start of shared memory."""
     w = k.w
     bases = [buffer.offset(b) for b in layout.threads]
-    mine = k.linear(k.thread, bases)
+    mine = k.mine(bases)
     used = 0
     for b in bases:
         used |= b

@@ -4,7 +4,7 @@ shared memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
@@ -51,12 +51,33 @@ class Combine:
     def choose(self, cond: Val, a: Row, b: Row) -> Row:
         return [self.k.w.select(cond, x, y) for x, y in zip(a, b)]
 
+    def rows(self, op: Op) -> Rows:
+        """The operands' registers."""
+        return Rows(self, op)
+
+    def folded(self, rows: Rows, numbers: Sequence[int]) -> Row:
+        """The numbered rows combined, neighbours first; each is made right before it is used."""
+        if len(numbers) == 1:
+            return rows[numbers[0]]
+        half = len(numbers) // 2
+        return self(self.folded(rows, numbers[:half]), self.folded(rows, numbers[half:]))
+
     def tree(self, rows: Sequence[Row]) -> Row:
         """All rows combined, neighbours first."""
         while len(rows) > 1:
             pairs = [self(a, b) for a, b in zip(rows[::2], rows[1::2])]
             rows = pairs + ([rows[-1]] if len(rows) % 2 else [])
         return rows[0]
+
+
+class Rows:
+    """The registers of an op's operands; those that wait are made when they are asked for."""
+
+    def __init__(self, f: Combine, op: Op) -> None:
+        self.f, self.operands = f, op.operands
+
+    def __getitem__(self, number: int) -> Row:
+        return self.f.enter([self.f.k.some(v, [number])[0] for v in self.operands])
 
 
 @dataclass(frozen=True)
@@ -116,10 +137,11 @@ def _reduce(k: Emitter, op: Op) -> None:
     layout = k.layout(op.operands[0])
     f = Combine(k, op)
     bits = axis_bits(layout, axis)
-    columns = [k.regs(v) for v in op.operands]
-    rows = [f.enter(list(x)) for x in zip(*columns)]
-    groups = _by_rest(layout, bits, rows)
-    kept = [f.tree(group) for group in groups]
+    rows, groups = f.rows(op), _by_rest(layout, bits)
+    if k.simt.by_register:
+        kept = [f.folded(rows, group) for group in groups]
+    else:
+        kept = [f.tree([rows[r] for r in group]) for group in groups]
     for lane, _ in bits.lane:
         by = k.i32(1 << lane)
         kept = [f(x, [k.shuffle(v, "xor", by) for v in x]) for x in kept]
@@ -130,14 +152,14 @@ def _reduce(k: Emitter, op: Op) -> None:
         k.set(v, [f.leave(x)[i] for x in kept])
 
 
-def _by_rest(layout: Layout, bits: AxisBits, rows: Sequence[Row]) -> list[list[Row]]:
+def _by_rest(layout: Layout, bits: AxisBits) -> list[list[int]]:
     """Registers grouped by their place off the axis, in the order of the reduced layout's."""
     along = 0
     for i, _ in bits.register:
         along |= 1 << i
-    groups: dict[int, list[Row]] = {}
-    for r, row in enumerate(rows):
-        groups.setdefault(r & ~along, []).append(row)
+    groups: dict[int, list[int]] = {}
+    for r in range(layout.registers):
+        groups.setdefault(r & ~along, []).append(r)
     return [groups[key] for key in sorted(groups)]
 
 
@@ -148,7 +170,7 @@ def _across_warps(k: Emitter, op: Op, f: Combine, layout: Layout, target: Layout
     rest = prod(target.shape)
     count = 1 << len(bits.warp)
     low = len(layout.lane)
-    which = k.linear(k.thread, _only(layout, [(low + i, 1 << n) for n, (i, _) in
+    which = k.mine(_only(layout, [(low + i, 1 << n) for n, (i, _) in
                                               enumerate(bits.warp)]))
     indices = k.indices(target)
     places = _places(k, op, rest * count)
@@ -170,6 +192,8 @@ def _across_warps(k: Emitter, op: Op, f: Combine, layout: Layout, target: Layout
         w.end_if(branch)
     k.barrier()
     out = []
+    if rest == 1 and count > k.simt.partials_read_by_all:
+        return [_by_lanes(k, f, places, count)]
     if rest == 1:
         columns = [_neighbours(k, place, count, e) for place, e in zip(places, f.accs)]
         return [f.tree([list(x) for x in zip(*columns)])]
@@ -190,6 +214,22 @@ def _neighbours(k: Emitter, place: int, count: int, e: DType) -> list[Val]:
     for n in range(0, count, step):
         out += k.get(k.shared(place + n * _slot(e)), step, e)
     return out
+
+
+def _by_lanes(k: Emitter, f: Combine, places: list[int], count: int) -> Row:
+    """Many partial results that lie side by side: each lane reads some, and lanes exchange them."""
+    lanes = min(count, k.simt.warp_size)
+    lane = k.bits(k.lane, 0, log2(lanes)) if lanes < k.simt.warp_size else k.lane
+    rows = []
+    for n in range(0, count, lanes):
+        ats = [k.w.mul(lane, k.i32(_slot(e))) for e in f.accs]
+        rows.append([k.get(k.shared_at(place + n * _slot(e), at), 1, e)[0]
+                     for place, at, e in zip(places, ats, f.accs)])
+    row = f.tree(rows)
+    for n in range(log2(lanes)):
+        by = k.i32(1 << n)
+        row = f(row, [k.shuffle(v, "xor", by) for v in row])
+    return row
 
 
 def _slot(e: DType) -> int:
@@ -285,18 +325,41 @@ class Scan:
 
     def emit(self) -> None:
         k, f = self.k, self.f
-        columns = [k.regs(v) for v in self.op.operands]
-        rows = [f.enter(list(x)) for x in zip(*columns)]
-        out: list[Row | None] = [None] * len(rows)
-        chunks = {key: self._chunk(rows, key) for key in self._keys()}
-        carried = self._carries(list(chunks))
-        for key, (members, done, before, valid) in chunks.items():
-            prefix, known = carried[key]
-            carry, has = self._joined(prefix, known, before, valid)
+        rows = f.rows(self.op)
+        out: list[Row | None] = [None] * self.layout.registers
+        steps = self._across_warps(rows) if self.s.warp else self._in_turn(rows)
+        for members, done in steps:
             for r, x in zip(members, done):
-                out[r] = self._onto(carry, has, x)
+                out[r] = x
         for i, v in enumerate(self.op.results):
             k.set(v, [f.leave(x)[i] for x in out if x is not None])
+
+    def _in_turn(self, rows: Rows) -> Iterator[tuple[list[int], list[Row]]]:
+        """Chunk after chunk, each with what those before it add up to."""
+        running: dict[int, Row] = {}
+        for key in self._keys():
+            rest = key[0]
+            members, done = self._chunk(rows, key)
+            prefix, total = running.get(rest), self.totals[key]
+            if len(members) == 1:
+                yield members, [total if prefix is None else self.f(prefix, total)]
+            else:
+                yield members, self._finished(done, total, prefix, None)
+            end = self._last_lane(total)
+            running[rest] = end if prefix is None else self.f(prefix, end)
+
+    def _across_warps(self, rows: Rows) -> Iterator[tuple[list[int], list[Row]]]:
+        """All chunks, then what the warps before add up to, then all results."""
+        chunks = {key: self._chunk(rows, key) for key in self._keys()}
+        carried = self._through_shared(list(chunks))
+        for key, (members, done) in chunks.items():
+            yield members, self._finished(done, self.totals[key], *carried[key])
+
+    def _finished(self, done: list[Row], total: Row, prefix: Row | None, known: Val | None
+                  ) -> list[Row]:
+        """Registers of a chunk behind what comes before it, in other chunks and in other lanes."""
+        carry, has = self._joined(prefix, known, *self._before(total))
+        return [self._onto(carry, has, x) for x in done]
 
     def _keys(self) -> list[tuple[int, int]]:
         """(registers off the axis, chunk) of each chunk, chunks in the order of the scan."""
@@ -307,9 +370,8 @@ class Scan:
         rests = [r for r in range(self.layout.registers) if not r & on]
         return [(r, c) for r in rests for c in order]
 
-    def _chunk(self, rows: list[Row], key: tuple[int, int]) -> tuple[
-            list[int], list[Row], Row | None, Val | None]:
-        """Scan the registers of one chunk, and find what the lanes before add up to."""
+    def _chunk(self, rows: Rows, key: tuple[int, int]) -> tuple[list[int], list[Row]]:
+        """Scan the registers of one chunk, and find its total in the lanes up to this one."""
         rest, chunk = key
         base = rest | _spread(chunk, self.s.high)
         members = [base | _spread(i, self.s.low) for i in range(1 << len(self.s.low))]
@@ -318,14 +380,13 @@ class Scan:
         done: list[Row] = []
         for r in members:
             done.append(self.f(done[-1], rows[r]) if done else rows[r])
-        before, valid, total = self._lanes(done[-1])
-        self.totals[key] = total
-        return members, done, before, valid
+        self.totals[key] = self._lanes(done[-1])
+        return members, done
 
     def _position(self, bits: Sequence[int], first: int) -> Val:
         """Which lane or warp along the axis this thread is, counted from the scan's beginning."""
         k = self.k
-        at = k.linear(k.thread, _only(self.layout, [(first + b, 1 << n) for n, b in
+        at = k.mine(_only(self.layout, [(first + b, 1 << n) for n, b in
                                                     enumerate(bits)]))
         if self.reverse and bits:
             at = k.w.pure("i32", "xor i32 {}, {}", at, k.i32((1 << len(bits)) - 1))
@@ -341,33 +402,27 @@ class Scan:
         there = k.linear(moved, [1 << b for b in bits])
         return w.pure("i32", "or i32 {}, {}", w.pure("i32", "and i32 {}, {}", k.lane, mine), there)
 
-    def _lanes(self, x: Row) -> tuple[Row | None, Val | None, Row]:
-        """Scan over lanes: what the lanes before add up to, whether there are any, and the total
-        of the lanes up to this one."""
+    def _lanes(self, x: Row) -> Row:
+        """Scan over lanes: the total of the lanes up to this one."""
         k, w, bits = self.k, self.k.w, self.s.lane
         if not bits:
-            return None, None, x
+            return x
         at = self._position(bits, 0)
         for n in range(len(bits)):
             source = self._source(at, 1 << n)
             other = [k.shuffle(v, "idx", source) for v in x]
             x = self.f.choose(w.icmp("uge", at, k.i32(1 << n)), self.f(other, x), x)
-        before = [k.shuffle(v, "idx", self._source(at, 1)) for v in x]
-        return before, w.icmp("uge", at, k.i32(1)), x
+        return x
 
-    def _carries(self, chunks: Iterable[tuple[int, int]]) -> dict[
-            tuple[int, int], tuple[Row | None, Val | None]]:
-        """What comes before each chunk: the earlier chunks, and earlier warps in this one."""
-        if self.s.warp:
-            return self._through_shared(chunks)
-        out: dict[tuple[int, int], tuple[Row | None, Val | None]] = {}
-        running: dict[int, Row] = {}
-        for key in chunks:
-            rest = key[0]
-            out[key] = (running.get(rest), None)
-            total = self._last_lane(self.totals[key])
-            running[rest] = self.f(running[rest], total) if rest in running else total
-        return out
+    def _before(self, total: Row) -> tuple[Row | None, Val | None]:
+        """What the lanes before add up to, and whether there are any."""
+        bits = self.s.lane
+        if not bits:
+            return None, None
+        at = self._position(bits, 0)
+        source = self._source(at, 1)
+        before = [self.k.shuffle(v, "idx", source) for v in total]
+        return before, self.k.w.icmp("uge", at, self.k.i32(1))
 
     def _last_lane(self, x: Row) -> Row:
         """The value of the last lane along the axis, in all its lanes."""
@@ -379,6 +434,7 @@ class Scan:
 
     def _through_shared(self, chunks: Iterable[tuple[int, int]]) -> dict[
             tuple[int, int], tuple[Row | None, Val | None]]:
+        """What comes before each chunk: the earlier chunks, and earlier warps in this one."""
         k, w, s, f = self.k, self.k.w, self.s, self.f
         warps, n = 1 << len(s.warp), 1 << len(s.high)
         target = self.layout.without(self.axis)

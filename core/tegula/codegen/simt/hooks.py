@@ -54,8 +54,15 @@ class Simt:
     """The widest access to memory of one thread."""
     shared_limit: int = 48 << 10
     """Bytes of shared memory that a program may use."""
+    join_bits: str = "or disjoint"
+    """LLVM's instruction for a sum without carries."""
     loops_tested_first: bool = False
     """Whether loops have to test their condition at the head and not at the end."""
+    by_register: bool = False
+    """Whether code is written register by register where the order is free, for compilers that
+    keep to it."""
+    partials_read_by_all: int = 16
+    """Up to how many partial results of warps every thread reads all."""
     slow_division: bool = False
     """Whether a division of f32 costs far more than a few multiplications."""
     native_math: tuple[str, ...] = ()
@@ -91,6 +98,15 @@ class Simt:
     def thread_id(self, w: Writer) -> Val:
         """Number of the thread in its program, i32."""
         raise NotImplementedError
+
+    def lane_id(self, w: Writer) -> Val | None:
+        """Number of the thread in its warp, i32, where the machine knows it by itself and such a
+        number serves it better than bits of `thread_id`."""
+        return None
+
+    def warp_id(self, w: Writer) -> Val | None:
+        """Number of the warp in its program, where `lane_id` gives something."""
+        return None
 
     def program_id(self, w: Writer, axis: int) -> Val:
         raise NotImplementedError

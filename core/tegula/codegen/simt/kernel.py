@@ -5,13 +5,13 @@ The kernel is self-contained, its layouts are chosen and its conversions explici
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tegula.analysis.axisinfo import AxisInfos
 from tegula.codegen.loops.lanes import Lanes, Position
 from tegula.codegen.loops.text import Val, Writer
-from tegula.codegen.simt import bulk
+from tegula.codegen.simt import bulk, chains
 from tegula.codegen.simt.elementwise import (
     RULES,
     constant,
@@ -52,7 +52,7 @@ class Emitter:
         self.rules = {**RULES, **self.simt.rules}
         self.env: dict[Value, Val] = {}
         self.tiles: dict[Value, list[Val]] = {}
-        self.waiting: dict[Value, Waiting] = {}
+        self.waiting: dict[Value, Waiting | chains.Link] = {}
         """Tiles that their only user reads from shared memory; see `Plan.later`."""
         self.bulk = plan.bulk
         self.asserts: list[str] = []
@@ -98,12 +98,21 @@ class Emitter:
 
     def block(self, block: Block) -> list[Value]:
         """Emit all ops of a block; gives the operands of its terminator."""
-        for op in block.ops:
+        n = 0
+        while n < len(block.ops):
+            op = block.ops[n]
             if op.has("terminator"):
                 return list(op.operands)
             if op in self.plan.barriers:
                 self.barrier()
+            if self.simt.by_register and (run := chains.run_from(self, block.ops, n))[1]:
+                before, chained, n = run
+                for op in before:
+                    self.op(op)
+                chains.emit(self, chained)
+                continue
             self.op(op)
+            n += 1
         return []
 
     def op(self, op: Op) -> None:
@@ -184,10 +193,16 @@ class Emitter:
 
     @property
     def lane(self) -> Val:
-        return self.bits(self.thread, 0, log2(self.simt.warp_size))
+        found = self.simt.lane_id(self.w)
+        return self.bits(self.thread, 0, log2(self.simt.warp_size)) if found is None else found
 
     @property
     def warp(self) -> Val:
+        if self.warps == 1:
+            return self.i32(0)
+        found = self.simt.warp_id(self.w)
+        if found is not None:
+            return found
         low = log2(self.simt.warp_size)
         return self.w.pure("i32", "lshr i32 {}, {}", self.thread, self.i32(low))
 
@@ -198,24 +213,36 @@ class Emitter:
             x = w.pure("i32", "lshr i32 {}, {}", x, self.i32(low))
         return w.pure("i32", "and i32 {}, {}", x, self.i32((1 << count) - 1))
 
+    def mine(self, bases: Sequence[int]) -> Val:
+        """The image of this thread's number under bases for its bits, i32."""
+        if self.simt.lane_id(self.w) is None:
+            return self.linear(self.thread, bases)
+        low = log2(self.simt.warp_size)
+        terms = self._terms(self.lane, bases[:low], whole=True)
+        return self._sum([*terms, *self._terms(self.warp, bases[low:], whole=True)])
+
     def linear(self, x: Val, bases: Sequence[int]) -> Val:
         """The image of the number `x` under bases for its bits, i32."""
+        return self._sum(self._terms(x, bases))
+
+    def _sum(self, terms: Iterable[tuple[Val, int]]) -> Val:
+        """Values added without carry, each with the bits that it may set."""
         w = self.w
         total: Val | None = None
         seen = 0
-        for term, mask in self._terms(x, bases):
+        for term, mask in terms:
             if total is None:
                 total = term
             elif mask & seen:
                 total = w.pure("i32", "xor i32 {}, {}", total, term)
             else:
-                total = w.pure("i32", "or disjoint i32 {}, {}", total, term)
+                total = w.pure("i32", f"{self.simt.join_bits} i32 {{}}, {{}}", total, term)
             seen |= mask
         return total if total is not None else self.i32(0)
 
-    def _terms(self, x: Val, bases: Sequence[int]) -> list[tuple[Val, int]]:
+    def _terms(self, x: Val, bases: Sequence[int], whole: bool = False) -> list[tuple[Val, int]]:
         """Values to add up, with the bits that each may set: one for each run of neighbouring bits
-        that move together."""
+        that move together. `whole`: x has no other bits than those with a basis."""
         w, out, i = self.w, [], 0
         while i < len(bases):
             basis = bases[i]
@@ -226,7 +253,10 @@ class Emitter:
             if basis & (basis - 1) == 0:
                 while j < len(bases) and bases[j] == basis << (j - i):
                     j += 1
-                picked = w.pure("i32", "and i32 {}, {}", x, self.i32(((1 << j - i) - 1) << i))
+                picked = x
+                if not (whole and i == 0 and j == len(bases)):
+                    mask = ((1 << j - i) - 1) << i
+                    picked = w.pure("i32", "and i32 {}, {}", x, self.i32(mask))
                 shift = log2(basis) - i
                 if shift:
                     verb = "shl" if shift > 0 else "lshr"
@@ -240,7 +270,7 @@ class Emitter:
 
     def indices(self, layout: Layout) -> list[Val]:
         """The element's index in the tile for each register, i32."""
-        base = self.linear(self.thread, layout.threads)
+        base = self.mine(layout.threads)
         return self._offset(base, _union(layout.threads), layout.offsets)
 
     def coordinates(self, layout: Layout, axis: int) -> list[Val]:
@@ -248,7 +278,7 @@ class Emitter:
         shift, bits = axis_fields(layout.shape)[axis]
         mask = (1 << bits) - 1
         threads = [b >> shift & mask for b in layout.threads]
-        base = self.linear(self.thread, threads)
+        base = self.mine(threads)
         return self._offset(base, _union(threads), [o >> shift & mask for o in layout.offsets])
 
     def _offset(self, base: Val, used: int, offsets: Sequence[int]) -> list[Val]:

@@ -31,7 +31,11 @@ from tegula.codegen.simt.pipeline import pipeline_loops
 from tegula.codegen.simt.registry import Context
 from tegula.codegen.simt.scratch import held_bytes, plan_memory
 from tegula.codegen.simt.tensormaps import mapped
+from tegula.codegen.simt.whole import split_whole
 from tegula.ir.core import Function, Module
+
+MANY = 16
+"""Registers of a tile from which on masks cost more than a second body."""
 
 
 @dataclass
@@ -57,6 +61,8 @@ def lower(module: Module, simt: Simt, *, num_warps: int = 4, num_stages: int = 2
     bulk = simt.bulk_copies is not None and assume_disjoint
     foreign = frozenset({"inline_asm"} if simt.assembly else ())
     function = pad_tiles(prepare(module, kernel, mapped if bulk else None, foreign))
+    if simt.by_register:
+        function = split_whole(function, MANY * num_warps * simt.warp_size)
     for variant in _variants(function, simt, num_warps, num_stages):
         assigned = assign_layouts(without_descriptors(variant), simt, num_warps)
         ctx = Context(assigned.layouts, simt, num_warps)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tegula.codegen.loops.evaluate import Unsupported
@@ -99,6 +99,28 @@ def _store(k: Emitter, op: Op) -> None:
     for r in range(0, len(ptrs), n):
         pred = k.both(owner, preds[r])
         k.simt.store(w, ptrs[r], values[r : r + n], pred, _behaviour(op), align)
+
+
+def load_one(k: Emitter, op: Op, values: Sequence[Val]) -> Val:
+    """A load of one register, whose operands are given; see `chains`."""
+    w, e = k.w, elem_of(op.results[0].type)
+    given = dict(zip(op.operands, values))
+    mask, other = op.operand("mask"), op.operand("other")
+    rest = [to_memory(w, given[other], e)] if other is not None else None
+    _, align = access_length(k, op, k.layout(op.results[0]), mask)
+    pred = given[mask] if mask is not None else None
+    (x,) = k.simt.load(w, values[0], memory_type(e), 1, pred, rest, _behaviour(op), align)
+    return from_memory(w, x, e)
+
+
+def store_one(k: Emitter, op: Op, values: Sequence[Val]) -> None:
+    """A store of one register."""
+    mask = op.operand("mask")
+    layout = k.layout(op.operands[0])
+    _, align = access_length(k, op, layout, mask)
+    pred = k.both(k.owner(layout), values[2] if mask is not None else None)
+    raw = to_memory(k.w, values[1], elem_of(op.operands[1].type))
+    k.simt.store(k.w, values[0], [raw], pred, _behaviour(op), align)
 
 
 # -- atomics

@@ -99,7 +99,7 @@ def places(k: Emitter, base: Val, memory: Arrangement, way: Way, layout: Layout)
     used = 0
     for b in bases:
         used |= b
-    mine = k.linear(k.thread, bases)
+    mine = k.mine(bases)
     out = []
     for numbers in accesses(way):
         at = memory.offset(layout.offsets[numbers[0]])
