@@ -151,7 +151,7 @@ def test_a_device_without_fp64_says_so():
         compiled(KERNEL.replace("f32", "f64"), resolve("xe-hpg"))
 
 
-@pytest.mark.parametrize("warps, message", [(3, "power of two"), (1 << 10, "has room for")])
+@pytest.mark.parametrize("warps, message", [(3, "power of 2"), (1 << 10, "has room for")])
 def test_numbers_of_warps_are_checked(warps, message):
     with pytest.raises(OptionError, match=message):
         compiler().options(compiler().targets()[0], {"num_warps": warps})
