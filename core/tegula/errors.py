@@ -195,6 +195,7 @@ CONSTRUCTS = {
     "Lambda": "`lambda` in a kernel.",
     "Launch": "A kernel launched by a kernel.",
     "Match": "`match` in a kernel.",
+    "Mutation": "A method that changes a list or a dictionary.",
     "NestedFunction": "A function defined in a kernel.",
     "Nonlocal": "`nonlocal` in a kernel.",
     "PythonFunction": "A call of an ordinary Python function.",

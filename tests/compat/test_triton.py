@@ -71,7 +71,7 @@ def test_names_of_inner_modules() -> None:
     assert tl.core.get_int_dtype(32, True) == tl.int32
     assert tl.core.get_int_dtype(16, False) == tl.uint16
     assert tl.math.exp2 is tl.exp2 and tl.math.rsqrt is tl.rsqrt
-    assert tl.standard.zeros_like is tl.zeros_like
+    assert tl.standard.zeros_like is tl.zeros_like and tl.standard._log2(64) == 6
     assert tl.random.philox is tl.philox
     assert triton.runtime.errors.OutOfResources is triton.OutOfResources
     assert triton.compiler.errors.CompilationError is triton.CompilationError
@@ -79,6 +79,23 @@ def test_names_of_inner_modules() -> None:
     assert triton.backends.compiler.GPUTarget("cuda", 90, 32).arch == 90
     assert triton.next_power_of_2(33) == 64 and triton.cdiv(7, 2) == 4
     assert not hasattr(tl, "no_such_builtin")
+
+
+@triton.jit
+def inner_names(out, x, n, N: tl.constexpr):
+    levels: tl.constexpr = tl.standard._log2(N)
+    bits = tl.core.get_int_dtype(bitwidth=x.dtype.element_ty.primitive_bitwidth, signed=True)
+    values = tl.load(x + tl.arange(0, N)).to(bits, bitcast=True)
+    tl.store(out, tl.reduce(values, 0, tl.standard._elementwise_max))
+    tl.store(out + 1, levels + n.to(tl.int64))
+
+
+@pytest.mark.parametrize("n", [1, 2])  # 1 is a constant in the kernel
+def test_inner_names_in_kernels(n: int) -> None:
+    x = np.random.default_rng(n).standard_normal(8).astype(np.float32)
+    out = np.zeros(2, np.int32)
+    inner_names[(1,)](out, x, n, 8)
+    assert out.tolist() == [x.view(np.int32).max(), 3 + n]
 
 
 def test_version_is_found_in_every_way() -> None:

@@ -52,6 +52,7 @@ def everything(x, out, n, B: tl.constexpr):
             break
     best = Best(tl.max(tile), 0)
     for k in tl.static_range(3):
+        total += k.to(tl.int32) + getattr(total, "to")(tl.int32) * 0  # noqa: B009
         best = best.better(Best(tl.sum(tile) / (k + 1), k))
     count = 7
     while count // 2 > 1:
@@ -133,8 +134,8 @@ def test_pdb_steps_through_a_kernel(tmp_path):
     script = tmp_path / "stepped.py"
     script.write_text(textwrap.dedent(SCRIPT))
     commands = [
-        "p offsets", "n", "p n + 1", "p tile", "s", "s", "p v", "n", "p doubled", "c",
-        "p offsets", "p tl.sum(offsets)", "c",
+        "p offsets", "n", "p n + 1", "p tile", "s", "s", "p v", "n", "p doubled", "w", "u",
+        "p n", "c", "p offsets", "p tl.sum(offsets)", "c",
     ]  # fmt: skip
     done = subprocess.run(
         [sys.executable, str(script)],
@@ -152,4 +153,6 @@ def test_pdb_steps_through_a_kernel(tmp_path):
     assert text.count("array([0., 1., 2., 3.], dtype=float32)") == 2  # in both functions
     assert "-> doubled = v * 2" in text and "array([0., 2., 4., 6.], dtype=float32)" in text
     assert "array([4, 5, 6, 7], dtype=int32)" in text and "<tensor int32 22>" in text
+    assert "(Pdb) <tensor int32 8>" in text  # one step up from `inner` is `kernel`
+    assert "session.py" not in text and "jit.py" not in text
     assert "result [0.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0]" in text

@@ -186,7 +186,7 @@ def too_few_values(out, n):
     a, b, *c = (n,)  # !
 
 
-@rejects("has no attribute `append`", "")
+@rejects("`append` would change a list", "values = values + (value,)", "Mutation")
 def list_method(out, n):
     x = [n, n]
     x.append(1)  # !

@@ -352,3 +352,18 @@ def zero_dim(out, n):
 
 def test_tiles_without_elements():
     assert call(zero_dim, 4) == 4
+
+
+@jit
+def members_of_constants(out, n, m: tl.constexpr):
+    tl.static_assert(m.dtype == tl.int32)
+    tl.static_assert(m.shape == ())
+    tl.static_assert(hasattr(m, "to") and not hasattr(m, "of"))
+    total = m.to(tl.int64) + tl.cdiv(m, 2).to(tl.float32) + n.cast(tl.float32)
+    for i in tl.static_range(2):
+        total += i.to(tl.float32)
+    tl.store(out, total)
+
+
+def test_numbers_that_are_constants_have_the_members_of_tensors():
+    assert call(members_of_constants, 2, 7) == 7 + 4 + 2 + 1

@@ -178,6 +178,17 @@ def test_mistakes_are_named() -> None:
         tegula.autotune(CONFIGS, [], restore_value=["y"])(add_one)
     with pytest.raises(ValueError, match="Conflicting meta-parameters: BLOCK"):
         tegula.autotune(CONFIGS, [])(add_one)[(1,)](np.zeros(64), 64, BLOCK=64)
+    with pytest.raises(ValueError, match="prune_configs_by.*'top'.*did you mean 'top_k'"):
+        tegula.autotune(CONFIGS, [], prune_configs_by={"top": 1})(add_one)
+
+
+@pytest.mark.parametrize("extra", [{"BLOCK": 64}, {"num_warps": 8}])
+def test_launches_leave_to_configurations_what_these_choose(extra: dict[str, int]) -> None:
+    several, one = tegula.autotune(CONFIGS, []), tegula.autotune(CONFIGS[:1], [])
+    for kernel in (several(add_one), one(add_one)):
+        kernel[(1,)](np.zeros(64, np.float32), 64)  # from here on, the choice is known
+        with pytest.raises(ValueError, match=f"meta-parameters: {next(iter(extra))}.*leave them"):
+            kernel[(1,)](np.zeros(64, np.float32), 64, **extra)
 
 
 def test_threads_tune_without_disturbing_each_other() -> None:

@@ -10,6 +10,7 @@ from types import CodeType
 from typing import Any
 
 from tegula.frontend.source import Source
+from tegula.language.members import is_tensor_member
 
 PREFIX = "__tegula_"
 HELPERS = ("typed", "constant", "logical", "negate", "contains", "chain", "attribute", "sequence",
@@ -97,7 +98,7 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Attribute(self, node: ast.Attribute) -> Any:
         self.generic_visit(node)
-        if node.attr in ("value", "type") and isinstance(node.ctx, ast.Load):
+        if (node.attr == "value" or is_tensor_member(node.attr)) and isinstance(node.ctx, ast.Load):
             return _call("attribute", node, node.value, ast.Constant(node.attr))
         return node
 

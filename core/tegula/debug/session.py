@@ -30,11 +30,12 @@ from tegula.language.active import activated
 from tegula.language.aggregates import plain
 from tegula.language.builtin import emit
 from tegula.language.debug import device_assert
-from tegula.language.values import as_constant, constexpr, range_spec, tensor
+from tegula.language.values import as_constant, constexpr, is_number, range_spec, tensor
 
 from .rewrite import PREFIX, code_of
 
 MARK = PREFIX + "session"
+PACKAGE = __name__.split(".")[0]
 
 
 class EagerValue(Value):
@@ -275,6 +276,10 @@ class Helpers:
         return result
 
     def attribute(self, value: Any, name: str) -> Any:
+        value = as_constant(value)
+        if name not in ("type", "value"):
+            number = is_number(value) and not hasattr(value, name)
+            return getattr(self._visitor.s.to_tensor(value) if number else value, name)
         return self._visitor.attribute(value, name, self._visitor.source.tree)
 
     def sequence(self, value: Any) -> Any:
@@ -300,7 +305,17 @@ def stop(*args: Any, **kwargs: Any) -> None:
             inside = MARK in frame.f_globals and not frame.f_code.co_name.startswith("<")
             return inside and super().stop_here(frame)
 
+        def get_stack(self, frame: Any, traceback: Any) -> Any:
+            stack, index = super().get_stack(frame, traceback)
+            shown = [entry for i, entry in enumerate(stack) if i == index or _of_program(entry[0])]
+            return shown, shown.index(stack[index])
+
     KernelPdb().set_trace(sys._getframe(1))
+
+
+def _of_program(frame: Any) -> bool:
+    """Whether a frame runs a kernel, or Python outside of this package."""
+    return MARK in frame.f_globals or frame.f_globals.get("__name__", "").split(".")[0] != PACKAGE
 
 
 def data_of(value: Value) -> Any:

@@ -27,10 +27,9 @@ from tegula.language.descriptor import DESCRIPTOR_METHODS
 from tegula.language.dtypes import dtype
 from tegula.language.elementwise import abs as absolute
 from tegula.language.elementwise import builtin_extreme
-from tegula.language.members import TENSOR_METHODS
+from tegula.language.members import is_tensor_member
 from tegula.language.values import (
     DESCRIPTOR_PROPERTIES,
-    TENSOR_PROPERTIES,
     BoundMethod,
     as_constant,
     block_pointer,
@@ -371,8 +370,8 @@ _TYPES = {
 
 def _hasattr(visitor: Calls, args: list[Any], named: dict[str, Any]) -> bool:
     value, name = args
-    if isinstance(value, tensor):
-        return name in TENSOR_PROPERTIES or name in TENSOR_METHODS or name == "T"
+    if isinstance(value, tensor) or (is_number(value) and is_tensor_member(name)):
+        return is_tensor_member(name)
     if is_aggregate(value) or is_aggregate_class(value):
         return hasattr(value, name)
     if isinstance(value, tensor_descriptor):

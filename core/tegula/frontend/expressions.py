@@ -21,7 +21,7 @@ from tegula.language.aggregates import (
 from tegula.language.block_pointer import advance
 from tegula.language.builtin import emit
 from tegula.language.descriptor import DESCRIPTOR_METHODS
-from tegula.language.members import TENSOR_METHODS
+from tegula.language.members import TENSOR_METHODS, is_tensor_member
 from tegula.language.shape import subscript, trans
 from tegula.language.values import (
     BLOCK_POINTER_PROPERTIES,
@@ -342,6 +342,8 @@ class Expressions(Base):
             return tuple_type(tuple(self.attribute(v, "type", node) for v in value))
         if name == "type" and not hasattr(value, "type"):
             return constexpr_type(value)
+        if is_number(value) and not hasattr(value, name) and is_tensor_member(name):
+            return self.attribute(self.s.to_tensor(value), name, node)  # n.to(dtype), also for 1
         try:
             found = getattr(value, name)
         except AttributeError as error:
@@ -353,6 +355,12 @@ class Expressions(Base):
                 )
                 raise LanguageError(
                     text + (nearest(name, dir(value)) if "mean" not in text else "")
+                ) from None
+            if isinstance(value, tuple) and name in dir(list):
+                raise Unsupported(
+                    "Mutation",
+                    f"`{name}` would change a list; lists are tuples in kernels, and never change",
+                    "make a new one: values = values + (value,)",
                 ) from None
             raise LanguageError(
                 f"{describe(value)} has no attribute `{name}`{nearest(name, dir(value))}"

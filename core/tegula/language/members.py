@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from . import atomic, collect, creation, elementwise, memory, reduction, shape, standard
+from .values import TENSOR_PROPERTIES
 
 TENSOR_METHODS: Final[dict[str, Any]] = {
     **{
@@ -39,3 +40,8 @@ TENSOR_METHODS: Final[dict[str, Any]] = {
     "to": creation.cast,
 }
 """Method name -> function that takes the tensor first."""
+
+
+def is_tensor_member(name: str) -> bool:
+    """Whether tensors have a property or method of this name."""
+    return name in TENSOR_METHODS or name in TENSOR_PROPERTIES or name == "T"

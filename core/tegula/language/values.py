@@ -412,10 +412,13 @@ class slice_all:
 
 @dataclass(frozen=True)
 class BoundMethod:
-    """`x.f` before it is called."""
+    """`x.f` before it is called; under the debugger, Python calls it."""
 
     fn: Any
     self: Any
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.fn(self.self, *args, **kwargs)
 
 
 def known(x: Any) -> Any:

@@ -32,6 +32,8 @@ from tegula.runtime.interface import KernelInterface, base_function, base_kernel
 
 QUANTILES = (0.5, 0.2, 0.8)
 
+PRUNING = ("early_config_prune", "perf_model", "top_k")
+
 Timing = Any
 """Median, and the times that 20 % and 80 % of the runs stay below; in ms."""
 
@@ -129,6 +131,12 @@ class Autotuner(KernelInterface):
         self.pre_hook = pre_hook or self._prepare
         self.post_hook = post_hook or self._restore
         prune = dict(prune_configs_by or {})
+        for name in prune:
+            if name not in PRUNING:
+                raise ValueError(
+                    f"prune_configs_by has no {name!r}{nearest(name, PRUNING)}; it takes "
+                    f"{', '.join(PRUNING)}"
+                )
         self.perf_model: Callable[..., float] | None = prune.get("perf_model")
         self.configs_top_k: float = prune.get("top_k", 1.0)
         self.early_config_prune: Callable[..., Sequence[Config]] | None = prune.get(
@@ -204,14 +212,7 @@ class Autotuner(KernelInterface):
 
     def _bench(self, *args: Any, config: Config, **meta: Any) -> Timing:
         """Times of one configuration; infinite if it needs more than the device has."""
-        conflicts = meta.keys() & config.kwargs.keys()
-        if conflicts:
-            raise ValueError(
-                f"Conflicting meta-parameters: {', '.join(sorted(conflicts))}: the launch of "
-                f"`{self.base_fn.__name__}` gives what its configurations choose; leave them out "
-                "of the launch"
-            )
-        kwargs = {**meta, **config.all_kwargs()}
+        kwargs = self._joined(meta, config)
         named = {**dict(zip(self.arg_names, args)), **kwargs}
 
         def call() -> None:
@@ -231,6 +232,18 @@ class Autotuner(KernelInterface):
             if settings.print_tuning:
                 print(f"tegula: {self.base_fn.__name__} with {config}: {error}")
             return [float("inf")] * len(QUANTILES)
+
+    def _joined(self, meta: Mapping[str, Any], config: Config) -> dict[str, Any]:
+        """The keywords of a launch with a configuration."""
+        chosen = config.all_kwargs()
+        if not chosen.keys().isdisjoint(meta):
+            conflicts = ", ".join(name for name in meta if name in chosen)
+            raise ValueError(
+                f"Conflicting meta-parameters: {conflicts}: the launch of "
+                f"`{self.base_fn.__name__}` gives what its configurations choose; leave them out "
+                "of the launch"
+            )
+        return {**meta, **chosen}
 
     def prune_configs(self, kwargs: Mapping[str, Any]) -> list[Config]:
         """The configurations worth measuring for the launch at hand."""
@@ -358,16 +371,16 @@ class Autotuner(KernelInterface):
             else:
                 best = self.configs[0]
             self.best_config = best
-            chosen = best.all_kwargs()
+            joined = self._joined(kwargs, best)
             if best.pre_hook is not None:
-                best.pre_hook({**nargs, **kwargs, **chosen})
-            return self.fn.run(*args, **kwargs, **chosen)
+                best.pre_hook({**nargs, **joined})
+            return self.fn.run(*args, **joined)
 
     def warmup(self, *args: Any, **kwargs: Any) -> list[Any]:
         """Compile every configuration that pruning leaves."""
         with self._launch_of(dict(zip(self.arg_names, args))):
             return [
-                self.fn.warmup(*args, **kwargs, **config.all_kwargs())
+                self.fn.warmup(*args, **self._joined(kwargs, config))
                 for config in self.prune_configs(kwargs)
             ]
 
