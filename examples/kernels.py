@@ -109,6 +109,13 @@ def attention_kernel(
 
 
 @tegula.jit
+def zero_kernel(out_ptr, n, BLOCK: tl.constexpr):
+    """out = 0, one block of elements per program."""
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + offs, 0, mask=offs < n)
+
+
+@tegula.jit
 def histogram_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     """Count values with atomic additions; programs share the counters."""
     offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -129,7 +136,7 @@ def assign_kernel(
     x = tl.load(x_ptr + rows[:, None] * D + dims[None, :], mask=rows[:, None] < n, other=0.0)
     c = tl.load(centre_ptr + ids[:, None] * D + dims[None, :])
     # |x - c|^2 = |x|^2 - 2 x.c + |c|^2, so that the work is one matrix product.
-    cross = tl.dot(x, tl.trans(c))
+    cross = tl.dot(x, tl.trans(c), input_precision="ieee")
     distance = tl.sum(x * x, axis=1)[:, None] - 2.0 * cross + tl.sum(c * c, axis=1)[None, :]
     tl.store(label_ptr + rows, tl.argmin(distance, axis=1), mask=rows < n)
     tl.store(cost_ptr + rows, tl.min(distance, axis=1), mask=rows < n)
