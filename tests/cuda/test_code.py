@@ -208,6 +208,22 @@ def test_shared_memory_is_dynamic() -> None:
     assert made.metadata["shared_bytes"] >= 2 * 64 * 64 * 4
 
 
+@tegula.jit
+def waits(flag, out, LIMIT: tl.constexpr):
+    tl.store(out, tl.atomic_poll(flag, 1, timeout_ns=LIMIT))
+
+
+def test_only_what_can_turn_out_either_way_goes_through_shared_memory() -> None:
+    types = {"flag": Pointer(ir.i32), "out": Pointer(ir.i1)}
+    with config.scope(ptxas="driver"):
+        forever = compiled(waits, {"LIMIT": None}, **types)
+        limited = compiled(waits, {"LIMIT": 1000}, **types)
+    assert forever.metadata["shared_bytes"] == 0 < limited.metadata["shared_bytes"]
+    ptx = forever.data.decode()
+    assert ptx.index("ld.relaxed" if "ld.relaxed" in ptx else "ld.acquire") < ptx.index("bar.sync")
+    assert ptx.index("bar.sync") < ptx.index("st.global.b8")
+
+
 def test_prints_and_assertions_say_what_the_driver_needs() -> None:
     with config.scope(ptxas="driver"):
         made = compiled(speaking, {}, x=Pointer(ir.i32), debug=True)

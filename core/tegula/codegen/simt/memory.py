@@ -228,7 +228,12 @@ def _atomic_store(k: Emitter, op: Op) -> None:
     _each(k, op, act, op.operand("mask"))
 
 
-@lowers("atomic_poll", scratch=_result_scratch)
+def _poll_scratch(op: Op, ctx: Context) -> int:
+    """A poll that waits for ever has one result only."""
+    return 0 if op.operand("timeout") is None else _result_scratch(op, ctx)
+
+
+@lowers("atomic_poll", scratch=_poll_scratch)
 def _atomic_poll(k: Emitter, op: Op) -> None:
     """One thread looks at memory until it has the value or the time is over."""
     ptr, expected, timeout = op.operands[0], op.operands[1], op.operand("timeout")
@@ -237,8 +242,17 @@ def _atomic_poll(k: Emitter, op: Op) -> None:
     e = elem_of(expected.type)
     assert isinstance(e, DType)
     wanted = k.raw(to_memory(k.w, k.scalar(expected), e))
-    limit = k.scalar(timeout) if timeout is not None else None
-    _each(k, op, lambda r: _polled(k, op, k.scalar(ptr), wanted, limit), None)
+    if timeout is not None:
+        limit = k.scalar(timeout)
+        _each(k, op, lambda r: _polled(k, op, k.scalar(ptr), wanted, limit), None)
+        return
+    owner = k.owner(k.layout(ptr))
+    branch = k.w.begin_if(owner) if owner is not None and owner.const is None else None
+    _polled(k, op, k.scalar(ptr), wanted, None)
+    if branch is not None:
+        k.w.end_if(branch)
+    k.barrier()
+    k.set(op.results[0], [k.constant(1, elem_of(op.results[0].type))])
 
 
 def _polled(k: Emitter, op: Op, ptr: Val, wanted: Val, limit: Val | None) -> Val:
