@@ -50,6 +50,8 @@ RULES = (
          r"point inside core"),
     Rule("rounds results to bfloat16 and compares to a thousandth, which bfloat16 does not have",
          r"Tensor-likes are not close", r"\ndtype_dst_str='bfloat16'"),
+    Rule("expects a limit that Tegula does not have: num_ctas by architecture",
+         _ACCEPTED, r"num_ctas > 1 requires"),
     Rule("expects a limit that Tegula does not have: powers of two",
          _ACCEPTED, r"power of 2|pow2|power_of_two"),
     Rule("expects a limit that Tegula does not have: dtypes of reductions into memory",

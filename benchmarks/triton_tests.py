@@ -244,6 +244,8 @@ def child(options: argparse.Namespace) -> int:
     import pytest
 
     os.environ.pop("PYTEST_ADDOPTS", None)
+    if options.device == "cpu":  # though there be others, which programs would ask about
+        os.environ["TEGULA_DEVICE"] = "cpu"
     tree = Path(options.tree).resolve()
     provide_helpers(tree)
     provide_to_children(tree)

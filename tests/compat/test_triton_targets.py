@@ -166,3 +166,12 @@ def test_defaults_of_options_by_variables() -> None:
     assert results == [0, 0, 2.0**-24]
     assert precisions == ["ieee", "tf32", "ieee"]
     assert made.metadata.default_dot_precision == "tf32x3"
+
+
+def test_the_backend_of_the_moment_is_the_one_that_is_listed() -> None:
+    from tegula.compat.triton.backends import backends
+
+    (name,) = backends
+    assert name == driver.active.get_current_target().backend
+    assert backends[name].driver.is_active() and len(backends) == 1
+    assert "acme" not in backends

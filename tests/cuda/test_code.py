@@ -209,6 +209,20 @@ def test_shared_memory_is_dynamic() -> None:
 
 
 @tegula.jit
+def shifted_by_hand(x, y, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.inline_asm_elementwise(
+        "ld.global.b8 $0, [$1]; shl.b32 $0, $0, 3; st.global.b8 [$2], $0;", "=r,l,l",
+        [x + i, y + i], dtype=tl.int8, is_pure=False, pack=1,
+    )  # fmt: skip
+
+
+def test_assembly_on_pointers_whose_result_nobody_needs() -> None:
+    ptx = ptx_of(shifted_by_hand, {"BLOCK": 512}, x=Pointer(ir.i8), y=Pointer(ir.i8))
+    assert ptx.count("st.global.b8") == 4  # 128 threads
+
+
+@tegula.jit
 def waits(flag, out, LIMIT: tl.constexpr):
     tl.store(out, tl.atomic_poll(flag, 1, timeout_ns=LIMIT))
 

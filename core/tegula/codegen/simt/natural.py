@@ -221,6 +221,14 @@ def _any(n: Natural, op: Op) -> None:
     n.give(op.results, None, cost)
 
 
+@_rule("inline_asm")
+def _assembly(n: Natural, op: Op) -> None:
+    """It runs where it stands, once, so its results are in one layout."""
+    n.follow(op)
+    if any(is_tile(r) and n.layout(r) is None for r in op.results):
+        n.give(op.results, n.guess(op))
+
+
 @_rule("expand_dims", "reshape", "permute")
 def _renamed(n: Natural, op: Op) -> None:
     x = op.operands[0]

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any
 
 
-def _installed() -> dict[str, Any]:
+class Backends(Mapping[str, Any]):
     """One entry, which answers for the device of the moment under the name of its backend."""
-    from tegula.compat.triton import driver
 
-    name = driver.active.get_current_target().backend
-    return {name: SimpleNamespace(driver=SimpleNamespace(is_active=driver.active.is_active))}
+    def _name(self) -> str:
+        from tegula.compat.triton import driver
+
+        return str(driver.active.get_current_target().backend)
+
+    def __getitem__(self, name: str) -> Any:
+        from tegula.compat.triton import driver
+
+        if name != self._name():
+            raise KeyError(name)
+        return SimpleNamespace(driver=SimpleNamespace(is_active=driver.active.is_active))
+
+    def __iter__(self) -> Iterator[str]:
+        yield self._name()
+
+    def __len__(self) -> int:
+        return 1
 
 
-def __getattr__(name: str) -> Any:
-    if name == "backends":
-        return _installed()
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+backends: Mapping[str, Any] = Backends()

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+import glob
 import importlib
+import importlib.util
 import os
+import re
+import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from tegula.compat.triton import environment
@@ -128,6 +135,53 @@ class env_class(env_base[type | None]):
         if not isinstance(found, type):
             raise RuntimeError(f"Unable to use {text}: it names no class")
         return found
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A program of a vendor's toolkit."""
+
+    path: str
+    version: str
+    """The release that it says it is of, as `13.0`."""
+
+    @staticmethod
+    @functools.cache
+    def at(path: str) -> Tool | None:
+        """The program at a path, if there is one that says its release."""
+        try:
+            said = subprocess.run([path, "--version"], capture_output=True, text=True, check=True)
+        except (OSError, subprocess.SubprocessError):
+            return None
+        found = re.search(r"release (\d+\.\d+)", said.stdout)
+        return Tool(path, found[1]) if found else None
+
+
+class env_tool(env_base[Tool]):
+    """A program by its path; by default that of its name in PATH or in the vendor's wheels."""
+
+    def __init__(self, binary: str) -> None:
+        super().__init__(f"TRITON_{binary.upper().replace('-', '_')}_PATH", self._installed)
+        self.binary = binary
+
+    def _installed(self) -> Tool:
+        found = shutil.which(self.binary) or next(self._in_wheels(), None)
+        return self.parse(found or self.binary)
+
+    def _in_wheels(self) -> Iterator[str]:
+        spec = importlib.util.find_spec("nvidia")
+        for root in (spec.submodule_search_locations or ()) if spec is not None else ():
+            yield from sorted(glob.glob(os.path.join(root, "*", "bin", self.binary)), reverse=True)
+
+    def parse(self, text: str) -> Tool:
+        tool = Tool.at(text)
+        if tool is None:
+            raise RuntimeError(f"Cannot find {self.binary}")
+        return tool
+
+    def __get__(self, owner: Any, kind: type | None = None) -> Any:
+        value = super().__get__(owner, kind)
+        return self.parse(value) if isinstance(value, str) else value
 
 
 class base_knobs:

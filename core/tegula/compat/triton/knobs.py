@@ -18,6 +18,7 @@ from tegula.compat.triton.knob_types import (
     env_opt_bool,
     env_opt_str,
     env_str,
+    env_tool,
 )
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "env_opt_bool",
     "env_opt_str",
     "env_str",
+    "env_tool",
 ]
 
 propagate_env: bool = True
@@ -156,8 +158,12 @@ class language_knobs(base_knobs):
 
 
 class nvidia_knobs(base_knobs):
-    """NVIDIA's tools, which are not used."""
+    """NVIDIA's tools."""
 
+    ptxas = env_tool("ptxas")
+    ptxas_blackwell = env_tool("ptxas-blackwell")
+    cuobjdump = env_tool("cuobjdump")
+    nvdisasm = env_tool("nvdisasm")
     dump_nvptx = env_bool("NVPTX_ENABLE_DUMP")
     disable_ptxas_opt = env_bool("DISABLE_PTXAS_OPT")
     ptxas_options = env_opt_str("PTXAS_OPTIONS")

@@ -15,7 +15,7 @@ FOREIGN_OPTIONS: Final = frozenset(
         "max_num_imprecise_acc_default", "ptx_options", "ptx_version", "supported_fp8_dtypes",
         "allow_flush_denorm", "kpack", "llvm_fn_attrs", "matrix_instr_nonkdim", "schedule_hint",
         "waves_per_eu", "wgp_cu_mode", "grf_mode", "optimize_epilogue", "warp_size",
-        "generate_native_code",
+        "generate_native_code", "enable_reflect_ftz",
     }
 )  # fmt: skip
 """Options of Triton's backends that launches may give, and that mean nothing here."""
