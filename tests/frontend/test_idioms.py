@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import linecache
+
 import numpy as np
 import pytest
 from kernel_runner import build, call, jit, run
 
 import tegula.language as tl
 from tegula import ir
-from tegula.errors import CompilationError
+from tegula.errors import CompilationError, CompileTimeAssertionFailure, KernelError
 from tegula.frontend import Const, HostDescriptor, compile_function, flat_names
 from tegula.interp import run_kernel
 
@@ -367,3 +370,93 @@ def members_of_constants(out, n, m: tl.constexpr):
 
 def test_numbers_that_are_constants_have_the_members_of_tensors():
     assert call(members_of_constants, 2, 7) == 7 + 4 + 2 + 1
+
+
+SIZES = (tl.constexpr(3), (tl.constexpr(4), tl.constexpr(5)))
+
+
+@jit
+def global_tuple(out):
+    tl.store(out, SIZES[0] + SIZES[1][0] * SIZES[1][1])
+
+
+def test_constants_in_global_tuples():
+    assert call(global_tuple) == 23
+
+
+def announced(fn):
+    @functools.wraps(fn)
+    def call_it(*args, **kwargs):
+        raise AssertionError("kernels do not run on the host")
+
+    return call_it
+
+
+@jit
+@announced
+def decorated(out, n):
+    tl.store(out, n)
+
+
+def test_other_decorators_below_jit_are_passed_over():
+    assert call(decorated, 4) == 4
+
+
+def test_expressions_that_are_nested_too_deeply_are_named():
+    text = f"def sums(out, n):\n    tl.store(out, {'+'.join(['n'] * 900)})\n"
+    linecache.cache["<cell 3>"] = (len(text), None, text.splitlines(True), "<cell 3>")
+    scope = {"tl": tl}
+    exec(compile(text, "<cell 3>", "exec"), scope)
+    with pytest.raises(CompilationError, match="nested too deeply") as error:
+        call(jit(scope["sums"]), 1)
+    assert error.value.hint == "split it into several statements"
+
+
+@jit
+def chosen(mode):
+    if mode == 1:
+        result = 10
+    elif mode == 2:
+        result = 20
+    else:
+        assert False, "no such mode"  # noqa: B011
+        result = 0
+    return result
+
+
+@jit
+def asserts_in_branches(out, mode, N: tl.constexpr):
+    if mode > 7:
+        assert N > 4, "too small"
+        needs_more(N)
+    for _ in range(mode, 1):
+        assert N > 4
+    tl.store(out, chosen(mode))
+
+
+@jit
+def needs_more(N: tl.constexpr):
+    assert N > 4, "too small"
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_constant_asserts_that_are_not_reached_fail_nothing(debug):
+    out = np.zeros(1, np.float32)
+    run(asserts_in_branches, out, 2, 4, options={"debug": debug})
+    assert out == 20
+
+
+def test_constant_asserts_that_are_reached_fail_with_debug():
+    with pytest.raises(KernelError, match="no such mode"):
+        run(asserts_in_branches, np.zeros(1, np.float32), 3, 4, options={"debug": True})
+
+
+@jit
+def asserts_in_a_function(out, N: tl.constexpr):
+    needs_more(N)
+    tl.store(out, N)
+
+
+def test_constant_asserts_that_are_certainly_reached_fail_at_compile_time():
+    with pytest.raises(CompileTimeAssertionFailure, match="too small"):
+        call(asserts_in_a_function, 3)

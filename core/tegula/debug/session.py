@@ -30,7 +30,7 @@ from tegula.language.active import activated
 from tegula.language.aggregates import plain
 from tegula.language.builtin import emit
 from tegula.language.debug import device_assert
-from tegula.language.values import as_constant, constexpr, is_number, range_spec, tensor
+from tegula.language.values import as_constant, is_number, range_spec, tensor
 
 from .rewrite import PREFIX, code_of
 
@@ -330,7 +330,7 @@ def _tuples(value: Any) -> Any:
 
 
 def _visible(value: Any) -> Any:
-    return value.value if isinstance(value, constexpr) else value
+    return plain(value)
 
 
 def _scalar(param: Value, given: Any) -> Any:

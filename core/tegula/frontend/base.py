@@ -14,7 +14,7 @@ from tegula.errors import (
     unsupported_class,
 )
 from tegula.ir.builder import Builder
-from tegula.ir.core import Value
+from tegula.ir.core import Block, Value
 from tegula.ir.location import Location
 from tegula.ir.opdef import IRError
 from tegula.language.aggregates import is_aggregate
@@ -63,6 +63,8 @@ class Base:
         self.tries: dict[tuple[ast.stmt, str], int] = {}
         self.weak: dict[Value, tuple[ast.stmt, str, Any]] = {}
         """Loop variables that still hold the constant they began with, in the first turn: where."""
+        self.certain: Block | None = None
+        """The block that runs whenever the kernel does."""
         self.copies = 0
         self.dropped: ast.AST | None = None
         """The call that is a statement of its own."""
@@ -90,6 +92,8 @@ class Base:
                 kind = CompileTimeAssertionFailure
         elif isinstance(cause, IRError):
             message = str(cause)
+        elif isinstance(cause, RecursionError):
+            message, hint = "this is nested too deeply", "split it into several statements"
         else:
             message = f"{type(cause).__name__}: {cause}"
         frames: tuple[SourceFrame, ...] = (self.frame(node),)

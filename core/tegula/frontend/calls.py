@@ -182,7 +182,7 @@ class Calls(Expressions):
         loc = self.b.loc
         self.result_needed(function, node)
         try:
-            special = self.compilation.specialise(function, bound)
+            special = self.compilation.specialise(function, bound, self.b.block is self.certain)
         except CompilationError as error:
             error.frames = (self.frame(node), *error.frames)
             raise
@@ -228,6 +228,7 @@ class Calls(Expressions):
         bound = bind_arguments(device, list(args), named or {})
         with self.compilation.entered(device, None):
             inner = Inner(self.compilation, device, self.b, caller=loc)
+            inner.certain = self.certain
             inner.env.update(bound)
             out = inner.run(inner.body)
         self.b.loc = loc

@@ -90,19 +90,27 @@ class Compilation:
         finally:
             self.active.pop()
 
-    def specialise(self, function: DeviceFunction, bound: dict[str, Any]) -> Specialisation:
-        """The function compiled for these arguments: found, or compiled now."""
+    def specialise(
+        self, function: DeviceFunction, bound: dict[str, Any], certain: bool
+    ) -> Specialisation:
+        """The function compiled for these arguments: found, or compiled now. certain: the call is
+        reached whenever the kernel runs.
+        """
         spec = argument_spec if is_library(function) else spec_of
         specs = tuple(spec(value) for value in bound.values())
         key = (function, specs)
         found = self.done.get(key)
         if found is None:
             with self.entered(function, specs):
-                found = self.done[key] = self.compile_callee(function, bound, specs)
+                found = self.done[key] = self.compile_callee(function, bound, specs, certain)
         return found
 
     def compile_callee(
-        self, function: DeviceFunction, bound: dict[str, Any], specs: tuple[Spec, ...]
+        self,
+        function: DeviceFunction,
+        bound: dict[str, Any],
+        specs: tuple[Spec, ...],
+        certain: bool,
     ) -> Specialisation:
         types = [t for spec in specs for t in types_of(spec)]
         block = Block(types)
@@ -110,6 +118,7 @@ class Compilation:
         for arg, name in zip(block.args, names, strict=True):
             arg.name = name
         visitor = Visitor(self, function, Builder(block))
+        visitor.certain = block if certain else None
         visitor.s.offsets.given |= set(block.args)
         arguments = iter(block.args)
         for name, spec in zip(bound, specs, strict=True):
@@ -140,6 +149,7 @@ class Compilation:
         kernel_name = self.unique(function.fn.__name__)
         block = Block()
         visitor = Visitor(self, function, Builder(block))
+        visitor.certain = block
         attrs: list[Mapping[str, Any]] = []
         visitor.b.loc = Location(visitor.file, visitor.source.line_of(function.source.tree), 0)
         for p in parameters_of(function):

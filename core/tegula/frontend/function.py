@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
@@ -101,6 +102,8 @@ class DeviceFunction:
     noinline: bool
 
     def __init__(self, fn: Callable[..., Any], *, noinline: bool = False) -> None:
+        if isinstance(fn, FunctionType):
+            fn = inspect.unwrap(fn)  # what other decorators add does not run on a device
         if not isinstance(fn, FunctionType):
             raise TypeError(
                 f"only a Python function can be compiled, not {type(fn).__name__}; decorate a `def`"

@@ -9,7 +9,7 @@ import enum
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Final
 
-from tegula.language.aggregates import HostFunction
+from tegula.language.aggregates import HostFunction, plain
 from tegula.language.builtin import Builtin, ConstexprFunction
 from tegula.language.dtypes import dtype
 from tegula.language.values import constexpr
@@ -101,10 +101,10 @@ def is_visible(value: Any) -> bool:
 def check_global(name: str, value: Any, function: str) -> Any:
     """The value of a captured variable or global, if kernels may read it."""
     if isinstance(value, constexpr):
-        return value.value
+        return plain(value.value)
     if is_visible(value):
-        plain = getattr(builtins, name, None)
-        return PYTHON[name] if value is plain and name in PYTHON else value
+        python = getattr(builtins, name, None)
+        return PYTHON[name] if value is python and name in PYTHON else plain(value)
     kind = type(value).__name__
     if isinstance(value, (bool, int, float, str, tuple, list)):
         raise LanguageError(

@@ -129,9 +129,11 @@ class Visitor(Loops):
         self.locate(node)
         cond = as_constant(self.visit(node.test))
         message = self.visit(node.msg) if node.msg is not None else ""
-        if isinstance(cond, tensor):
-            emit(device_assert, self.s, cond, message)
-        elif not cond:
+        if not isinstance(cond, tensor) and cond:
+            return
+        if isinstance(cond, tensor) or self.b.block is not self.certain:
+            emit(device_assert, self.s, cond if isinstance(cond, tensor) else False, message)
+        else:
             raise StaticAssertion(f"assertion failed: {message}" if message else "assertion failed")
 
     def visit_with(self, node: ast.With) -> Returned:
