@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -114,8 +115,11 @@ def test_the_device_of_the_moment_is_one_that_torch_can_use(
     acme = SimpleNamespace(name="acme", spec=spec, available=True, priority=50)
     monkeypatch.setattr(select, "_candidates", lambda: [acme, cpu])
     monkeypatch.setattr(
-        select, "_named", lambda device, why: select.Selection(
-            acme if device.backend == "acme" else cpu, device, why)
+        select,
+        "_named",
+        lambda device, why: select.Selection(
+            acme if device.backend == "acme" else cpu, device, why
+        ),
     )
     monkeypatch.setitem(sys.modules, "torch", FakeTorch(there))
     active = driver.ActiveDriver()
@@ -175,3 +179,16 @@ def test_the_backend_of_the_moment_is_the_one_that_is_listed() -> None:
     assert name == driver.active.get_current_target().backend
     assert backends[name].driver.is_active() and len(backends) == 1
     assert "acme" not in backends
+
+
+def test_tools_are_found_by_their_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tegula.compat.triton import knobs
+
+    tool = tmp_path / "ptxas"
+    tool.write_text("#!/bin/sh\necho Cuda compilation tools, release 12.9, V12.9.41\n")
+    tool.chmod(0o700)
+    monkeypatch.setenv("TRITON_PTXAS_PATH", str(tool))
+    assert (knobs.nvidia.ptxas.path, knobs.nvidia.ptxas.version) == (str(tool), "12.9")
+    monkeypatch.setenv("TRITON_NVDISASM_PATH", str(tmp_path / "none"))
+    with pytest.raises(RuntimeError, match="Cannot find nvdisasm"):
+        _ = knobs.nvidia.nvdisasm
