@@ -163,7 +163,12 @@ def build_module(request: Request, timing: Timing, notes: list[str] | None = Non
                 request.types,
                 request.constants,
                 request.attrs,
-                {**context.options.to_json(), "target": context.target, "notes": notes},
+                {
+                    **context.options.to_json(),
+                    "target": context.target,
+                    "dtypes": context.capabilities.dtypes,
+                    "notes": notes,
+                },
             )
     except CompilationError as error:
         _add_notes(request, error)

@@ -20,7 +20,7 @@ from . import library_coefficients as tables
 from .double import Pair, fast_two_sum, two_product
 from .emitter import Emitter
 from .exponents import EXP_RANGE, exp_parts, limit
-from .number import Number, copysign, fma, in_type, maximum, polynomial, scaled, where
+from .number import Number, copysign, fma, maximum, polynomial, scaled, where, widened
 
 # --- modified, order 0 and 1
 
@@ -119,11 +119,11 @@ class _Waves:
         return where(self.below, fma(logarithm, j, rest), fma(p, self.sine, q * self.cosine))
 
 
-def _in_f64(f: Callable[[Number], Number]) -> Callable[[Number], Number]:
-    """The function computed in f64."""
+def _widened(f: Callable[[Number], Number]) -> Callable[[Number], Number]:
+    """The function computed in f64, if the machine has it."""
 
     def build(x: Number) -> Number:
-        wide = x if x.elem is f64 else in_type(x, f64)
+        wide = widened(x)
         return f(wide).to(x.elem)
 
     return build
@@ -144,10 +144,10 @@ def _second_kind(x: Number, order: int) -> Number:
     return where(x > 0.0, value, where(x == 0.0, x.like(-math.inf), x.like(math.nan)))
 
 
-j0 = _in_f64(lambda x: _first_kind(x, 0))
-j1 = _in_f64(lambda x: _first_kind(x, 1))
-y0 = _in_f64(lambda x: _second_kind(x, 0))
-y1 = _in_f64(lambda x: _second_kind(x, 1))
+j0 = _widened(lambda x: _first_kind(x, 0))
+j1 = _widened(lambda x: _first_kind(x, 1))
+y0 = _widened(lambda x: _second_kind(x, 0))
+y1 = _widened(lambda x: _second_kind(x, 1))
 
 
 # --- higher orders
@@ -188,11 +188,11 @@ def _loop(
 
 
 def _spread(e: Emitter, k: Value, like: Number) -> tuple[Number, Number]:
-    """A scalar as a tile like another one: as i32, and as f64."""
+    """A scalar as a tile like another one: as i32, and in its type."""
     shape = shape_of(like.value.type)
     whole = e.splat(k, shape=shape) if shape else k
     number = Number(e, whole)
-    return number, number.to(f64)
+    return number, number.to(like.elem)
 
 
 def _recur(m: Number, a: Number, before: Number, last: Number, upward: Number) -> Number:
@@ -226,7 +226,7 @@ def _of_order(m: Number, zero: Number, one: Number, higher: Number) -> Number:
 
 def yn(n: Number, x: Number) -> Number:
     """Y of order n."""
-    wide = x if x.elem is f64 else in_type(x, f64)
+    wide = widened(x)
     m, odd = _by_order(n)
     zero, one = _second_kind(wide, 0), _second_kind(wide, 1)
     usual = where(wide > 0.0, wide, wide.like(1.0))
@@ -237,12 +237,12 @@ def yn(n: Number, x: Number) -> Number:
 
 def jn(n: Number, x: Number) -> Number:
     """J of order n."""
-    wide = x if x.elem is f64 else in_type(x, f64)
+    wide = widened(x)
     m, odd = _by_order(n)
     a = abs(wide)
     zero, one = _first_kind(a, 0), _first_kind(a, 1)
     usual = where((a > 0.0) & (a < math.inf), a, a.like(1.0))
-    upward = m.to(f64) <= usual
+    upward = m.to(usual.elem) <= usual
     higher = where(upward, _recur(m, usual, zero, one, upward), _downward(m, usual, ~upward))
     higher = where((a > 0.0) & (a < math.inf), higher, where(a == a, a.like(0.0), a))
     value = _of_order(m, zero, one, higher)
@@ -250,13 +250,13 @@ def jn(n: Number, x: Number) -> Number:
     return where(flip, -value, value).to(x.elem)
 
 
-_BIG = 2.0**400
+_BIG = {"f32": 2.0**60, "f64": 2.0**400}
 
 
 def _downward(m: Number, a: Number, active: Number) -> Number:
     """J of order m > a by the recurrence from far above, where any start dies away."""
     e = a.e
-    start = m + (m.to(f64) * 80.0).sqrt().to(i32) + 16
+    start = m + (m.to(a.elem) * 80.0).sqrt().to(i32) + 16
     start = where(active, start, start.like(0))
     twice = 2.0 / a
 
@@ -268,14 +268,15 @@ def _downward(m: Number, a: Number, active: Number) -> Number:
         below = f * Number(b, twice.value) * here - above  # of order k - 1
         found = where(order == Number(b, m.value), here, found)
         total = where((order & 1) == 0, total + here, total)
-        factor = where(abs(below) > _BIG, below.like(1.0 / _BIG), below.like(1.0))
+        big = _BIG[below.elem.name]
+        factor = where(abs(below) > big, below.like(1.0 / big), below.like(1.0))
         moved = [here * factor, below * factor, total * factor, found * factor]
         return [
             where(running, x, y) for x, y in zip(moved, (above, here, total, found), strict=True)
         ]
 
     nothing = a.like(0.0)
-    first = a.like(1.0 / _BIG)
+    first = a.like(1.0 / _BIG[a.elem.name])
     _, zero, total, found = _loop(
         e, _largest(e, maximum(start, 1)), [nothing, first, nothing, nothing], step, descending=True
     )

@@ -19,8 +19,12 @@ class Emitter(Builder):
     the float type, so that one formula can serve both.
     """
 
-    def __init__(self, like: Type, block: Block, loc: Location | None = None) -> None:
+    def __init__(
+        self, like: Type, block: Block, loc: Location | None = None, widest: DType = f64
+    ) -> None:
         super().__init__(block, loc)
+        self.widest = widest
+        """The widest float of the machine."""
         elem = elem_of(like)
         assert elem in (f32, f64), f"formulas are written for f32 and f64, not {elem}"
         assert isinstance(elem, DType)

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import math
 
-from tegula.ir.types import f32, f64
-
 from .double import Pair, choose, constant, fast_two_sum, two_product, two_sum
 from .exponents import exp_parts, limit, log_pair, single
 from .library_coefficients import (
@@ -24,7 +22,7 @@ from .library_coefficients import (
     STIRLING,
     TGAMMA,
 )
-from .number import Number, fma, in_type, polynomial, scaled, where
+from .number import Number, fma, polynomial, scaled, where, widened
 
 _STIRLING = 8.0
 
@@ -119,12 +117,10 @@ def _lgamma_below(x: Number) -> Number:
 
 
 def lgamma(x: Number) -> Number:
-    """log |Γ(x)|. Below 0 in f64, for digits are lost between the poles."""
+    """log |Γ(x)|. Below 0 in f64, if the machine has it, for digits are lost between the poles."""
     below = x < 0.0
     negative = where(below, x, x.like(-0.5))
-    wide = _lgamma_below(in_type(negative, f64)).to(x.elem) if x.elem is f32 else (
-        _lgamma_below(negative)
-    )  # fmt: skip
+    wide = _lgamma_below(widened(negative)).to(x.elem)
     value = where(below, wide, _lgamma_above(abs(x)), unlikely=True)
     value = where(x == 0.0, x.like(math.inf), value)
     return where(abs(x) == math.inf, abs(x), where(x == x, value, x))

@@ -97,11 +97,13 @@ class LibraryFunction:
         return None
 
     def expand(
-        self, signature: Signature, arguments: Sequence[Value], block: Block, loc: Location | None
-    ) -> Value:
-        """The formula, appended to the block. All arguments have one shape."""
+        self, signature: Signature, arguments: Sequence[Value], block: Block,
+        loc: Location | None, widest: DType = f64,
+    ) -> Value:  # fmt: skip
+        """The formula, appended to the block. All arguments have one shape. A function of f32
+        that computes in f64 does without where f32 is the widest float."""
         like: Type = with_elem(arguments[0].type, signature.float_type)
-        e = Emitter(like, block, loc)
+        e = Emitter(like, block, loc, max(widest, signature.float_type, key=lambda t: t.bits))
         values = []
         for value, elem in zip(arguments, signature.arguments, strict=True):
             x = Number(e, value)

@@ -249,5 +249,10 @@ def load_exponent(x: Number, n: Number) -> Number:
 
 def in_type(x: Number, elem: DType) -> Number:
     """The number in the other float type, with a formula's tools for that type."""
-    e = Emitter(with_elem(x.value.type, elem), x.e.block, x.e.loc)
+    e = Emitter(with_elem(x.value.type, elem), x.e.block, x.e.loc, x.e.widest)
     return Number(e, x.to(elem).value)
+
+
+def widened(x: Number) -> Number:
+    """The number in the widest float type of the machine."""
+    return x if x.elem is x.e.widest else in_type(x, x.e.widest)

@@ -9,13 +9,15 @@ import numpy as np
 
 from tegula.ir.builder import Builder
 from tegula.ir.core import Block, Function, Module, Value
-from tegula.ir.types import Pointer, i32, numpy_dtype
+from tegula.ir.types import DType, Pointer, f64, i32, numpy_dtype
 
 from .library import LibraryFunction, Signature
 from .measure import BLOCK, Array, ulp_errors
 
 
-def library_kernel(function: LibraryFunction, signature: Signature, block: int = BLOCK) -> Module:
+def library_kernel(
+    function: LibraryFunction, signature: Signature, block: int = BLOCK, widest: DType = f64
+) -> Module:
     """y[i] = f(a[i], b[i], ...) for i < n, a block of elements to a program."""
     types = [*signature.arguments, signature.result]
     params = [Value(Pointer(t), f"p{i}") for i, t in enumerate(types)]
@@ -26,7 +28,7 @@ def library_kernel(function: LibraryFunction, signature: Signature, block: int =
     index = b.add(b.splat(start, shape=(block,)), b.arange(start=0, end=block))
     mask = b.cmp(index, b.splat(n, shape=(block,)), pred="lt")
     tiles = [b.load(b.addptr(b.splat(p, shape=(block,)), index), mask=mask) for p in arguments]
-    value = function.expand(signature, tiles, body, None)
+    value = function.expand(signature, tiles, body, None, widest)
     b.store(b.addptr(b.splat(y, shape=(block,)), index), value, mask=mask)
     b.return_([])
     return Module([Function(f"apply_{function.name}", body)])
@@ -37,9 +39,11 @@ def runner(
     signature: Signature,
     backend: str = "interpreter",
     options: dict[str, Any] | None = None,
+    widest: DType = f64,
 ) -> Callable[..., Array]:
-    """The function for arrays of any size; `options` are those of compiled backends."""
-    module = library_kernel(function, signature)
+    """The function for arrays of any size; `options` are those of compiled backends. `widest` is
+    the widest float that it may compute in."""
+    module = library_kernel(function, signature, widest=widest)
     types = [numpy_dtype(t) for t in signature.arguments]
     result = numpy_dtype(signature.result)
     if backend == "interpreter":

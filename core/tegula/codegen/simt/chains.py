@@ -29,21 +29,23 @@ def run_from(k: Emitter, ops: Sequence[Op], start: int) -> tuple[list[Op], list[
     Loads come into a run that stores nothing, and one store at most: the order among accesses of
     different registers is the program's.
     """
+    if not _by_register(k, ops[start]):
+        return [], [], start
     before: list[Op] = []
     run: list[Op] = []
     made: set[Value] = set()
-    count = 0
-    end = start
+    count, end, loaded, stored = 0, start, False, False
     for op in ops[start:]:
-        stored = any(o.name == "store" for o in run)
         if op.has("terminator") or (op in k.plan.barriers and op is not ops[start]):
             break
         if _by_register(k, op):
             registers = k.layout(op.operands[0] if op.name == "store" else op.results[0]).registers
-            if count not in (0, registers) or (op.name in ("load", "store") and stored):
+            accesses = op.name in ("load", "store")
+            if registers <= FEW or count not in (0, registers) or (stored and accesses):
                 break
-            if op.name == "store" and any(o.name == "load" for o in run):
+            if op.name == "store" and loaded:
                 break
+            loaded, stored = loaded or op.name == "load", stored or op.name == "store"
             count = registers
             run.append(op)
             made.update(op.results)
@@ -57,7 +59,7 @@ def run_from(k: Emitter, ops: Sequence[Op], start: int) -> tuple[list[Op], list[
         else:
             break
         end += 1
-    if count <= FEW or len(run) < 2:
+    if len(run) < 2:
         return [], [], start
     return before, run, end
 

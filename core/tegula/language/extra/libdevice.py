@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tegula.codegen.math.library import LibraryFunction, library
 from tegula.errors import nearest
 from tegula.frontend.diagnostics import LanguageError
-from tegula.ir.types import DType, Pointer
+from tegula.ir.types import DType, Pointer, f32, f64
 from tegula.language.builtin import Builtin
 from tegula.language.values import describe, tensor
 
@@ -58,8 +58,9 @@ def _emit(function: LibraryFunction, s: Semantic, arguments: tuple[Any, ...]) ->
             f"it takes {'; '.join(str(t) for t in function.signatures)}; convert first, for "
             "example x.to(tl.float32)",
         )
-    tiles = s.broadcast(*values)
-    return tensor(function.expand(signature, [t.handle for t in tiles], s.b.block, s.b.loc))
+    handles = [t.handle for t in s.broadcast(*values)]
+    widest = f64 if "f64" in s.options.get("dtypes", ("f64",)) else f32
+    return tensor(function.expand(signature, handles, s.b.block, s.b.loc, widest))
 
 
 __all__ = list(library())

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 
 from tegula.ir.types import f64
 
 from .. import parts, rounding
+from ..double import two_product
 from ..library import LibraryFunction, of_floats, signatures
-from ..number import Number, fma
+from ..number import Number, fma, where
 
 _ONE, _TWO, _THREE = of_floats(1), of_floats(2), of_floats(3)
 _WORDS = {"rn": "to nearest even", "rz": "toward zero", "rd": "down", "ru": "up"}
@@ -65,8 +67,33 @@ def _upper_reciprocal(x: Number) -> Number:
 
 def _inverse_root(x: Number) -> Number:
     """1 / √x in f64: no f32 has a result so close to the middle of two that it would go wrong."""
-    wide = x.to(f64)
-    return (1.0 / wide.sqrt()).to(x.elem)
+    if x.e.widest is f64:
+        return (1.0 / x.to(f64).sqrt()).to(x.elem)
+    small = x < 2.0**-100
+    a = where(small, x * 2.0**40, x)
+    usual = (a > 0.0) & (a < math.inf)
+    y = _nearest_inverse_root(where(usual, a, a.like(1.0)))
+    return where(usual, where(small, y * 2.0**20, y), 1.0 / x.sqrt())
+
+
+def _nearest_inverse_root(a: Number) -> Number:
+    """1 / √a without a wider type. A first guess y is corrected by what is missing of a y² = 1.
+    Then y gives way to a neighbour if 1 / √a is beyond the middle of both, that is, if what is
+    missing exceeds a u y + a u² / 4 for a distance u; all parts of that are exact."""
+    y = 1.0 / a.sqrt()
+    product = two_product(a, y)
+    y = fma(y * 0.5, fma(-product.hi, y, a.like(1.0)) - product.lo * y, y)
+    product = two_product(a, y)
+    missing = fma(-product.hi, y, a.like(1.0))
+    rest = two_product(product.lo, y)
+    nearest = y
+    for toward in (math.inf, 0.0):
+        other = parts.nextafter(y, y.like(toward))
+        u = other - y
+        beyond = (missing - product.hi * u) - (rest.hi + product.lo * u)
+        beyond = beyond - (rest.lo + a * (u * u * 0.25))
+        nearest = where(beyond > 0.0 if toward else beyond < 0.0, other, nearest)
+    return nearest
 
 
 _FLAG = signatures("f32 -> i1", "f64 -> i1")
