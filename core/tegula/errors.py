@@ -109,6 +109,10 @@ class CacheWarning(UserWarning):
     """The disk cache cannot be used as configured; compilation goes on without it."""
 
 
+class OptionWarning(UserWarning):
+    """An option of a launch changes nothing on its backend, and one might expect that it does."""
+
+
 class OffsetWarning(UserWarning):
     """An offset may leave int32, and the arrays at hand are so large that it matters."""
 

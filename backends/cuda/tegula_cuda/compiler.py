@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from tegula.errors import OutOfResources
+from tegula.errors import OptionWarning, OutOfResources
 from tegula.plugin import (
     Artifact,
     Capabilities,
@@ -57,6 +58,14 @@ class CudaCompiler(Compiler):
 
     def options(self, target: Target, given: Mapping[str, Any]) -> Options:
         options = CudaOptions.make(given)
+        if options.num_ctas != 1:
+            warnings.warn(
+                f"num_ctas={options.num_ctas} changes nothing on the cuda backend, where one "
+                "multiprocessor runs a program: num_warps gives a program more threads, and "
+                "cluster_dims has neighbouring programs run as a cluster",
+                OptionWarning,
+                stacklevel=2,
+            )
         features = features_of(target)
         if options.clustered and "clusters" not in features:
             raise OptionError(f"cluster_dims needs sm_90 or later; the target is {target}")

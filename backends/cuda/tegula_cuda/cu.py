@@ -13,6 +13,10 @@ MINIMUM = (12, 0)
 _ADDRESSES_AS_OF = 12000
 """Version of CUDA whose functions `address` gives."""
 
+FAULTS = (700, 710, 715, 716, 717, 718, 719)
+"""Errors of kernels that ran."""
+GONE = (4, 201, 709, *FAULTS)
+"""Errors that leave nothing on a device to give back; 4: the process ends."""
 REMEDIES = {
     1: "a size or an address is not one that the device knows",
     2: "free memory, or use smaller arrays",
@@ -26,6 +30,11 @@ REMEDIES = {
     701: "a program needs more registers or shared memory than there are: use fewer warps, smaller "
     "blocks, fewer stages, or set maxnreg",
     702: "a kernel ran longer than the system allows: give each launch less work",
+    709: "another library has reset the device; start the process anew, and let nothing reset it",
+    710: "an assertion of another library's kernel failed; this process cannot use the device any "
+    "more",
+    715: "the code has an instruction that the device lacks: check the target and inline assembly; "
+    "this process cannot use the device any more",
     716: "a kernel used an address that is no multiple of the access's size: check hints such as "
     "multiple_of; this process cannot use the device any more",
     719: "a kernel, this one or one launched before it, did something that the device does not "
@@ -34,9 +43,11 @@ REMEDIES = {
     802: "NVIDIA's system services are not ready; look at nvidia-smi",
     803: "NVIDIA's driver and its libraries are of different versions: restart the machine",
     999: "the driver is in a bad state; look at nvidia-smi",
-    901: "a stream is recording a graph: synchronize, allocate and copy outside of the recording",
-    900: "a stream is recording a graph: synchronize, allocate and copy outside of the recording",
     906: "a stream is recording a graph, and the default stream cannot be used meanwhile",
+    **dict.fromkeys(
+        (900, 901),
+        "a stream is recording a graph: synchronize, allocate and copy outside of the recording",
+    ),
 }
 """What to do about an error of the driver, by number."""
 
@@ -108,7 +119,7 @@ def check(result: tuple[Any, ...], what: str, driver: Any = None) -> Any:
     """The values of a call to the driver; an error is raised as a `DeviceError` about `what`."""
     code, *values = result
     if int(code) != 0:
-        kind = KernelError if int(code) in (700, 716, 719) else DeviceError
+        kind = KernelError if int(code) in FAULTS else DeviceError
         raise kind(f"{what}: {describe(int(code), driver)}")
     return values[0] if len(values) == 1 else tuple(values)
 

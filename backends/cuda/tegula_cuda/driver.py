@@ -147,10 +147,25 @@ class CudaDevice(Device):
             return int(cu.check(result, f"allocating {nbytes} bytes on {self.name}"))
 
     def free(self, address: int) -> None:
-        with self.current():
-            result = self._driver.cuMemFree(address)
-        if int(result[0]) != 4:  # 4: the process ends, and the memory with it
-            cu.check(result, f"freeing {address:#x} on {self.name}")
+        self._give_back(self._driver.cuMemFree, address, f"freeing {address:#x} on {self.name}")
+
+    def _give_back(self, function: Any, what: Any, why: str) -> None:
+        """Call a function that destroys something; what is gone already is no error."""
+        result = self._driver.cuCtxPushCurrent(self.context)
+        if int(result[0]) == 0:
+            result = function(what)
+            self._driver.cuCtxPopCurrent()
+        if int(result[0]) not in cu.GONE:
+            cu.check(result, why)
+
+    def unload(self, module: Any) -> None:
+        """Take code off the device, once its launches have run."""
+
+        def wait_and_unload(module: Any) -> Any:
+            self._driver.cuCtxSynchronize()
+            return self._driver.cuModuleUnload(module)
+
+        self._give_back(wait_and_unload, module, f"unloading code from {self.name}")
 
     def copy(self, dst: int, src: int, nbytes: int, *, stream: int = 0) -> None:
         if nbytes:
@@ -161,7 +176,14 @@ class CudaDevice(Device):
     # -- kernels
 
     def load(self, artifact: Artifact) -> CudaKernel:
-        kernel = CudaKernel(self, artifact)
+        """Load code, which is no part of a graph that this thread may be recording."""
+        exchange = self._driver.cuThreadExchangeStreamCaptureMode
+        relaxed = self._driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+        before = cu.check(exchange(relaxed), self.name)
+        try:
+            kernel = CudaKernel(self, artifact)
+        finally:
+            exchange(before)
         if kernel.asserts:
             self._asserting.add(kernel)
         self._printing |= bool(artifact.metadata.get("prints"))
@@ -213,13 +235,8 @@ class Event:
     def __init__(self, device: CudaDevice, stream: int) -> None:
         driver = cu.bindings()
         self.handle = cu.check(driver.cuEventCreate(0), f"making an event on {device.name}")
-        weakref.finalize(self, _destroy_event, device, self.handle)
+        weakref.finalize(self, device._give_back, driver.cuEventDestroy, self.handle, "an event")
         cu.check(driver.cuEventRecord(self.handle, stream), f"timing {device.name}")
-
-
-def _destroy_event(device: CudaDevice, handle: Any) -> None:
-    with device.current():
-        cu.bindings().cuEventDestroy(handle)
 
 
 # -------------------------------------------------------------------------------------------------

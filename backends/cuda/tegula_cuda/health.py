@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tegula.plugin import DeviceError, Finding, HealthCheck
-from tegula_cuda import cu
+from tegula_cuda import cu, ptxas
+from tegula_cuda.target import DRIVERS
 
 
 def checks() -> list[HealthCheck]:
@@ -24,13 +25,11 @@ def driver() -> Finding:
     except DeviceError as error:
         hint = "" if "pip install" in str(error) else "install NVIDIA's driver"
         return Finding("problem", cu.first_line(error), hint)
-    text = ".".join(map(str, version))
+    said = f"supports CUDA {_text(version)}"
     if version < cu.MINIMUM:
-        want = ".".join(map(str, cu.MINIMUM))
-        return Finding(
-            "problem", f"supports CUDA {text}; {want} is needed", "update NVIDIA's driver"
-        )
-    return Finding("ok", f"supports CUDA {text}")
+        need = f"{said}; {_text(cu.MINIMUM)} is needed"
+        return Finding("problem", need, "update NVIDIA's driver")
+    return Finding("ok", said)
 
 
 def devices() -> Finding:
@@ -44,13 +43,24 @@ def devices() -> Finding:
     old = [f"cuda:{d.index}" for d in probe.devices if not d.details["supported"]]
     if old:
         return Finding("warning", f"{listed}; too old to be used: {', '.join(old)}")
+    late = {d.target.arch: DRIVERS[d.target["ptx"]] for d in probe.devices}
+    late = {arch: least for arch, least in late.items() if least > cu.version()}
+    if late and ptxas.find() is None:
+        (arch, least), *_ = late.items()
+        return Finding(
+            "warning",
+            f"{listed}; the driver reads no PTX for {arch}, which CUDA {_text(least)} does",
+            "update NVIDIA's driver, or install ptxas: pip install 'tegula-cuda[ptxas]'",
+        )
     return Finding("ok", listed)
+
+
+def _text(version: tuple[int, int]) -> str:
+    return ".".join(map(str, version))
 
 
 def assembler() -> Finding:
     """ptxas or the driver; either will do."""
-    from tegula_cuda import ptxas
-
     try:
         path = ptxas.find()
     except DeviceError as error:

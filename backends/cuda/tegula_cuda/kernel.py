@@ -51,7 +51,7 @@ class CudaKernel(Kernel):
         self._cluster = cluster_of(metadata)
         with device.current():
             module = self._load(artifact)
-            self._finalizer = weakref.finalize(self, _unload, device, module)
+            self._finalizer = weakref.finalize(self, device.unload, module)
             self._function = cu.check(
                 self._driver.cuModuleGetFunction(module, self.entry.encode()), self._where()
             )
@@ -223,10 +223,3 @@ def check_code(artifact: Artifact) -> None:
         check_elf(artifact, _ELF_MACHINE)
     elif b"\0" in artifact.data or b".entry" not in artifact.data:
         raise damaged(artifact, "it is no text of a PTX module with an entry")
-
-
-def _unload(device: CudaDevice, module: Any) -> None:
-    driver = cu.bindings()
-    with device.current():
-        driver.cuCtxSynchronize()  # its launches may still run
-        driver.cuModuleUnload(module)

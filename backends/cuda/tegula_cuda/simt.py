@@ -85,6 +85,11 @@ class CudaSimt(Simt):
         texts = self._texts.definitions(printing.TEXTS)
         return f"attributes #0 = {{ nounwind {' '.join(facts)} }}\n{texts}"
 
+    def begin(self, w: Writer) -> None:
+        if self.options.launch_pdl:  # what the kernel before it wrote is seen after the wait
+            text = "griddepcontrol.wait; griddepcontrol.launch_dependents;"
+            w.do(f'call void asm sideeffect "{text}", "~{{memory}}"()')
+
     # -- threads
 
     def thread_id(self, w: Writer) -> Val:

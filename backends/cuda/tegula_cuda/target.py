@@ -58,6 +58,9 @@ ARCHITECTURES: dict[str, Architecture] = {
 and its code runs on no other.
 """
 
+DRIVERS = {78: (12, 0), 84: (12, 4), 86: (12, 7), 87: (12, 8), 88: (12, 9)}
+"""The version of CUDA, 12.0 or later, from which on drivers read a version of PTX."""
+
 _FIRST = ("sm_90a", "sm_100a", "sm_80")
 """Targets that `tegula compile` and the conformance suite take first where no device says."""
 

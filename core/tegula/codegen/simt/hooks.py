@@ -93,6 +93,9 @@ class Simt:
         """What follows the kernel: attributes and metadata."""
         return ""
 
+    def begin(self, w: Writer) -> None:
+        """What a kernel does before anything else."""
+
     # -- threads
 
     def thread_id(self, w: Writer) -> Val:

@@ -74,6 +74,7 @@ class Emitter:
             else:
                 raw = Val(name, memory_type(e), self.w.root)
                 self.env[arg] = from_memory(self.w, raw, e)
+        self.simt.begin(self.w)
         bulk.begin(self)
         self.block(self.function.body)
         bulk.end(self)

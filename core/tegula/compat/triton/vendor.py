@@ -26,12 +26,12 @@ def num_threads(_semantic: Any = None) -> int:
 
 @builtin
 def gdc_wait(_semantic: Any = None) -> None:
-    """Nothing: launches begin when those before them have ended."""
+    """Nothing: a launch with `launch_pdl` does it before anything else; others need it not."""
 
 
 @builtin
 def gdc_launch_dependents(_semantic: Any = None) -> None:
-    """Nothing: launches begin when those before them have ended."""
+    """Nothing: a launch with `launch_pdl` does it before anything else; others need it not."""
 
 
 def _refused(name: str, what: str) -> LanguageError:
