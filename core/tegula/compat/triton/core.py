@@ -11,6 +11,10 @@ from tegula.language.dtypes import dtype, from_ir
 from tegula.language.values import constexpr
 
 
+CONSTEXPR_0 = constexpr(0)
+"""A default of parameters of sorting functions."""
+
+
 @constexpr_function
 def get_int_dtype(bitwidth: int, signed: bool) -> dtype:
     """The integer dtype of a width."""
@@ -72,6 +76,7 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "CONSTEXPR_0",
     "_constexpr_to_value",
     "_unwrap_if_constexpr",
     "builtin",
