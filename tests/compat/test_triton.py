@@ -82,12 +82,12 @@ def test_names_of_inner_modules() -> None:
 
 
 @triton.jit
-def inner_names(out, x, n, N: tl.constexpr, zero: tl.constexpr = tl.core.CONSTEXPR_0):
+def inner_names(out, x, n, N: tl.constexpr):
     levels: tl.constexpr = tl.standard._log2(N)
     bits = tl.core.get_int_dtype(bitwidth=x.dtype.element_ty.primitive_bitwidth, signed=True)
     values = tl.load(x + tl.arange(0, N)).to(bits, bitcast=True)
     tl.store(out, tl.reduce(values, 0, tl.standard._elementwise_max))
-    tl.store(out + 1, levels + n.to(tl.int64) + zero)
+    tl.store(out + 1, levels + n.to(tl.int64) + tl.core.CONSTEXPR_0)
 
 
 @pytest.mark.parametrize("n", [1, 2])  # 1 is a constant in the kernel

@@ -10,7 +10,6 @@ from tegula.language.builtin import Builtin, constexpr_function
 from tegula.language.dtypes import dtype, from_ir
 from tegula.language.values import constexpr
 
-
 CONSTEXPR_0 = constexpr(0)
 """A default of parameters of sorting functions."""
 
