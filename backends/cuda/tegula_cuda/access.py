@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 from tegula.codegen.loops.text import Val, Writer
 from tegula.codegen.simt.hooks import Access, zero_of
-
-_BITS = {"half": 16, "float": 32, "double": 64}
+from tegula.codegen.simt.words import bits_of, elements, packed_words, word_shape
 
 
 def special(access: Access) -> bool:
@@ -22,7 +21,7 @@ def load(
     access: Access, align: int,
 ) -> list[Val]:  # fmt: skip
     """`count` neighbouring elements; where `pred` is false, those of `other` or zeros."""
-    bits = _bits(ty)
+    bits = bits_of(ty)
     step = align * 8 // bits
     if step < count:  # less aligned than wide: several accesses
         out: list[Val] = []
@@ -31,7 +30,7 @@ def load(
             at = _advance(w, ptr, ty, i)
             out += load(w, at, ty, max(1, step), pred, rest, access, max(align, bits // 8))
         return out
-    word, n = _words(bits, count)
+    word, n = word_shape(bits, count)
     letter, regs = _letter(word), ", ".join(f"${i}" for i in range(n))
     operands, constraints = [], [f"={letter}"] * n
     text = f"ld{_hints(access, 'ld')}{_vector(n)}.b{min(word, bits * count)} "
@@ -44,7 +43,7 @@ def load(
         constraints.append("b")
         operands.append(f"i1 {pred.text}")
         begin = list(other) if other else [zero_of(w, ty)] * count
-        for i, x in enumerate(_pack(w, begin, word, n)):
+        for i, x in enumerate(packed_words(w, begin, word, n)):
             constraints.append(str(i))
             operands.append(f"i{word} {x.text}")
     result = f"i{word}" if n == 1 else "{ " + ", ".join([f"i{word}"] * n) + " }"
@@ -55,7 +54,7 @@ def load(
     words = [got]
     if n > 1:
         words = [w.here(f"i{word}", f"extractvalue {result} {got.text}, {i}") for i in range(n)]
-    return _unpack(w, words, ty, count)
+    return elements(w, words, ty, count)
 
 
 def store(
@@ -63,20 +62,20 @@ def store(
 ) -> None:
     """Store neighbouring elements where `pred` holds."""
     ty, count = values[0].ty, len(values)
-    bits = _bits(ty)
+    bits = bits_of(ty)
     step = max(1, align * 8 // bits)
     if step < count:
         for i in range(0, count, step):
             at = _advance(w, ptr, ty, i)
             store(w, at, values[i : i + step], pred, access, max(align, bits // 8))
         return
-    word, n = _words(bits, count)
+    word, n = word_shape(bits, count)
     regs = ", ".join(f"${i + 1}" for i in range(n))
     text = f"st{_hints(access, 'st')}{_vector(n)}.b{min(word, bits * count)} [$0], "
     text += f"{{{regs}}};" if n > 1 else f"{regs};"
     constraints = ["l", *[_letter(word)] * n]
     operands = [f"{ptr.ty} {ptr.text}"]
-    operands += [f"i{word} {x.text}" for x in _pack(w, values, word, n)]
+    operands += [f"i{word} {x.text}" for x in packed_words(w, values, word, n)]
     if pred is not None:
         text = f"@${n + 1} {text}"
         constraints.append("b")
@@ -84,22 +83,10 @@ def store(
     w.do(f'call void asm sideeffect "{text}", "{",".join(constraints)}"({", ".join(operands)})')
 
 
-def _bits(ty: str) -> int:
-    return _BITS.get(ty) or int(ty[1:])
-
-
 def _advance(w: Writer, ptr: Val, ty: str, count: int) -> Val:
     if count == 0:
         return ptr
     return w.pure(ptr.ty, f"getelementptr {ty}, {ptr.ty} {{}}, i32 {count}", ptr)
-
-
-def _words(bits: int, count: int) -> tuple[int, int]:
-    """Width and number of the registers of one access; a byte travels in one of 16 bits."""
-    if bits == 64:
-        return 64, count
-    total = bits * count
-    return (32, total // 32) if total >= 32 else (16, 1)
 
 
 def _letter(word: int) -> str:
@@ -116,42 +103,3 @@ def _hints(access: Access, verb: str) -> str:
     if access.evict in ("evict_first", "evict_last"):
         return f".global.L1::{access.evict}"
     return f".global{access.cache}"
-
-
-def _pack(w: Writer, values: Sequence[Val], word: int, n: int) -> list[Val]:
-    """Elements as registers of `word` bits."""
-    each = len(values) // n
-    out = []
-    for i in range(n):
-        part = values[i * each : (i + 1) * each]
-        ty = part[0].ty
-        if each == 1:
-            x = part[0]
-            bits = _bits(ty)
-            if not ty.startswith("i"):
-                x = w.pure(f"i{bits}", f"bitcast {ty} {{}} to i{bits}", x)
-            out.append(w.resize(x, f"i{word}", False))
-            continue
-        vec = f"<{each} x {ty}>"
-        v = w.literal("poison", vec)
-        for j, x in enumerate(part):
-            v = w.pure(vec, f"insertelement {vec} {{}}, {ty} {{}}, i32 {j}", v, x)
-        out.append(w.pure(f"i{word}", f"bitcast {vec} {{}} to i{word}", v))
-    return out
-
-
-def _unpack(w: Writer, words: Sequence[Val], ty: str, count: int) -> list[Val]:
-    each = count // len(words)
-    bits = _bits(ty)
-    out = []
-    for x in words:
-        if each == 1:
-            x = w.resize(x, f"i{bits}", False)
-            if not ty.startswith("i"):
-                x = w.pure(ty, f"bitcast i{bits} {{}} to {ty}", x)
-            out.append(x)
-            continue
-        vec = f"<{each} x {ty}>"
-        v = w.pure(vec, f"bitcast {x.ty} {{}} to {vec}", x)
-        out += [w.pure(ty, f"extractelement {vec} {{}}, i32 {j}", v) for j in range(each)]
-    return out

@@ -1,24 +1,16 @@
-"""Atomic operations with their order and scope.
-
-LLVM writes an `atomicrmw` that PTX has an instruction for without its order and scope, so these are
-written as PTX; all others become loops around a compare-and-swap, whose order LLVM keeps.
+"""Atomic operations with their order and scope, as PTX writes them: LLVM leaves both out where it
+has an instruction. What PTX has no instruction for is a loop around a compare-and-swap.
 """
 
 from __future__ import annotations
 
 from tegula.codegen.loops.text import Val, Writer
+from tegula.codegen.simt.swapping import read_modify_write
 from tegula.ir.types import DType
-
-ORDERS = {"relaxed": "monotonic", "acquire": "acquire", "release": "release", "acq_rel": "acq_rel"}
-"""LLVM's names of the orders; PTX's are the language's own, as are its scopes."""
 
 _LETTERS = {"i16": "h", "half": "h", "i32": "r", "float": "r", "i64": "l", "double": "l"}
 _PLAIN = {"and": "and", "or": "or", "xor": "xor", "xchg": "exch"}
 _FLOATS = {"f16": "noftz.f16", "bf16": "noftz.bf16", "f32": "f32", "f64": "f64"}
-
-
-class UnsupportedAtomic(Exception):
-    """An atomic operation that the hardware does not have and that is not made up."""
 
 
 def native(kind: str, e: DType, capability: int) -> str | None:
@@ -36,13 +28,13 @@ def native(kind: str, e: DType, capability: int) -> str | None:
 
 
 def rmw(
-    w: Writer, kind: str, ptr: Val, value: Val, e: DType, sem: str, scope: str, syncscope: str,
+    w: Writer, kind: str, ptr: Val, value: Val, e: DType, sem: str, scope: str, order: str,
     capability: int,
 ) -> Val:  # fmt: skip
-    """One read-modify-write; gives the old value."""
+    """One read-modify-write; gives the old value. `order` is LLVM's text of scope and order."""
     operation = native(kind, e, capability)
     if operation is None:
-        return _by_swapping(w, kind, ptr, value, e, sem, syncscope)
+        return read_modify_write(w, kind, ptr, value, e, order)
     letter = _LETTERS[value.ty]
     bits = value
     if not value.ty.startswith("i"):
@@ -57,34 +49,3 @@ def rmw(
     if bits.ty == value.ty:
         return old
     return w.pure(value.ty, f"bitcast {bits.ty} {{}} to {value.ty}", old)
-
-
-def _by_swapping(
-    w: Writer, kind: str, ptr: Val, value: Val, e: DType, sem: str, syncscope: str
-) -> Val:
-    name = kind
-    if e.is_float and kind != "xchg":
-        if e.bits < 16:
-            raise UnsupportedAtomic(f"atomic {kind} of {e.name}")
-        name = "f" + name
-    elif kind in ("max", "min") and not e.is_signed:
-        name = "u" + name
-    brain = e.name == "bf16" and kind != "xchg"
-    given = w.pure("bfloat", "bitcast i16 {} to bfloat", value) if brain else value
-    old = w.here(
-        given.ty,
-        f"atomicrmw {name} {ptr.ty} {ptr.text}, {given.ty} {given.text} "
-        f"{syncscope}{ORDERS[sem]}, align {e.itemsize}",
-    )
-    return w.pure("i16", "bitcast bfloat {} to i16", old) if brain else old
-
-
-def cas(w: Writer, ptr: Val, cmp: Val, value: Val, e: DType, sem: str, syncscope: str) -> Val:
-    """One compare-and-swap of integers; gives the old value."""
-    failing = "acquire" if sem in ("acquire", "acq_rel") else "monotonic"
-    pair = w.here(
-        f"{{ {cmp.ty}, i1 }}",
-        f"cmpxchg {ptr.ty} {ptr.text}, {cmp.ty} {cmp.text}, {value.ty} {value.text} "
-        f"{syncscope}{ORDERS[sem]} {failing}, align {e.itemsize}",
-    )
-    return w.here(cmp.ty, f"extractvalue {pair.ty} {pair.text}, 0")

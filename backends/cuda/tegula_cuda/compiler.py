@@ -81,7 +81,6 @@ class CudaCompiler(Compiler):
     def emit(self, module: Module, target: Target, options: Options) -> Artifact:
         from tegula.codegen.loops.evaluate import Unsupported
         from tegula.codegen.simt.lower import entry_of
-        from tegula_cuda.atomics import UnsupportedAtomic
         from tegula_cuda.simt import lowered
 
         assert isinstance(options, CudaOptions)
@@ -91,8 +90,6 @@ class CudaCompiler(Compiler):
         except Unsupported as error:
             op = error.op
             raise UnsupportedError("cuda", op.name, error.why, loc=op.loc) from None
-        except UnsupportedAtomic as error:
-            raise UnsupportedError("cuda", "atomic_rmw", str(error)) from None
         stages.record("llir", made.text)
         metadata = {
             **made.metadata,

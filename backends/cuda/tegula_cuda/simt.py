@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from tegula.codegen.loops.text import Val, Writer
 from tegula.codegen.simt.hooks import SHARED_SYMBOL, Access, Simt, unpacked
 from tegula.codegen.simt.printing import Texts
+from tegula.codegen.simt.swapping import compare_and_swap
 from tegula.ir.types import DType
 from tegula.plugin import ANY, Capabilities, Target
 from tegula_cuda import access, atomics, native, printing
@@ -145,13 +146,13 @@ class CudaSimt(Simt):
     def atomic_rmw(
         self, w: Writer, kind: str, ptr: Val, value: Val, e: DType, sem: str, scope: str
     ) -> Val:
-        syncscope, capability = self.syncscope(scope), int(self.target["capability"])
-        return atomics.rmw(w, kind, ptr, value, e, sem, scope, syncscope, capability)
+        order, capability = self.order(sem, scope), int(self.target["capability"])
+        return atomics.rmw(w, kind, ptr, value, e, sem, scope, order, capability)
 
     def atomic_cas(
         self, w: Writer, ptr: Val, cmp: Val, value: Val, e: DType, sem: str, scope: str
     ) -> Val:
-        return atomics.cas(w, ptr, cmp, value, e, sem, self.syncscope(scope))
+        return compare_and_swap(w, ptr, cmp, value, e.itemsize, self.order(sem, scope))
 
     # -- copies on their own, and matrix units
 
@@ -262,7 +263,6 @@ def capabilities(target: Target) -> Capabilities:
     wide = [n for n in ints if ALL[n].bits >= 32]
     bytes_ = [n for n in floats if ALL[n].bits == 8]
     accumulators = [n for n in floats if ALL[n].bits >= 16]
-    summed = [n for n in floats if ALL[n].bits >= 16] + ints
     features = {"device_assert", "device_print", "inline_asm", "graphs", "streams", "cooperative"}
     if "cp_async" in features_of(target):
         features.add("async_copy")
@@ -276,8 +276,7 @@ def capabilities(target: Target) -> Capabilities:
             + [(a, a, c) for a in ints for c in wide]
         ),
         atomics={
-            **{k: frozenset(floats + ints) for k in ("xchg", "cas")},
-            **{k: frozenset(summed) for k in ("add", "max", "min")},
+            **{k: frozenset(floats + ints) for k in ("add", "max", "min", "xchg", "cas")},
             **{k: frozenset(ints) for k in ("and", "or", "xor")},
         },
         features=frozenset(features),

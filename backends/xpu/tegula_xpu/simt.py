@@ -129,6 +129,7 @@ class XpuSimt(Simt):
         self.warp_size = int(target["subgroup"])
         self.shared_limit = int(target["shared_bytes"])
         self._columns = int(target["matrix"])
+        self.block_loads = bool(target["block2d"]) and self._columns == self.warp_size
         self.rules = {"mulhi": _mulhi, "min": _minmax, "max": _minmax}
         if target.arch == "cpu":
             self.rules |= {"neg": _negated, "cast": _cast}
@@ -200,13 +201,10 @@ class XpuSimt(Simt):
 
     # -- atomics
 
-    def _order(self, sem: str, scope: str) -> str:
-        return self.syncscope(scope) + swapping.ORDERINGS[sem]
-
     def atomic_rmw(
         self, w: Writer, kind: str, ptr: Val, value: Val, e: DType, sem: str, scope: str
     ) -> Val:
-        order, verb = self._order(sem, scope), _instruction(kind, e)
+        order, verb = self.order(sem, scope), _instruction(kind, e)
         if verb is None:
             return swapping.read_modify_write(w, kind, ptr, value, e, order)
         return w.here(
@@ -218,7 +216,7 @@ class XpuSimt(Simt):
     def atomic_cas(
         self, w: Writer, ptr: Val, cmp: Val, value: Val, e: DType, sem: str, scope: str
     ) -> Val:
-        return swapping.compare_and_swap(w, ptr, cmp, value, e.itemsize, self._order(sem, scope))
+        return swapping.compare_and_swap(w, ptr, cmp, value, e.itemsize, self.order(sem, scope))
 
     # -- matrix units
 
@@ -227,6 +225,12 @@ class XpuSimt(Simt):
             return ()
         found = matrix.units(self._columns).get((a, b, acc))
         return () if found is None else (found,)
+
+    def load_fragment(
+        self, w: Writer, side: str, e: DType, base: Val, surface: tuple[Val, Val, Val],
+        place: tuple[Val, Val],
+    ) -> list[Val]:  # fmt: skip
+        return matrix.load_block(w, side, e, base, surface, place, self._columns)
 
     # -- talking to the host
 

@@ -27,6 +27,10 @@ SHARED = "ptr addrspace(3)"
 SHARED_SYMBOL = "@tegula_shared"
 """The array of shared memory of a program."""
 
+ORDERINGS = {"relaxed": "monotonic", "acquire": "acquire", "release": "release",
+             "acq_rel": "acq_rel"}  # fmt: skip
+"""LLVM's names of the orders of atomics."""
+
 ERROR_PARAMETER = "%tegula_error"
 """The last parameter of a kernel with assertions: where the first failure is written."""
 
@@ -183,6 +187,10 @@ class Simt:
         name = self.scopes.get(scope, "")
         return f'syncscope("{name}") ' if name else ""
 
+    def order(self, sem: str, scope: str) -> str:
+        """LLVM's text of an atomic's scope and order."""
+        return self.syncscope(scope) + ORDERINGS[sem]
+
     # -- copies that run beside the threads, and matrix units
 
     async_copies: bool = False
@@ -217,6 +225,16 @@ class Simt:
         """The matrix units whose operands are registers, for factors and sums of these types; f32
         factors mean that these may be shortened."""
         return ()
+
+    block_loads: bool = False
+    """Whether `load_fragment` is there, for units whose factors have 16 bits."""
+
+    def load_fragment(self, w: Writer, side: str, e: DType, base: Val,
+                      surface: tuple[Val, Val, Val], place: tuple[Val, Val]) -> list[Val]:
+        """The registers of a unit's fragment, of the left ("a") or right ("b") factor, whose first
+        element is at (column, row) of a tensor of (bytes of a row, rows, bytes between rows). All
+        lanes give the same numbers; what is outside of the tensor is 0."""
+        raise NotImplementedError
 
     products_written_out: int = 4096
     """Up to how many multiplications of one thread are written one by one where no matrix unit

@@ -13,9 +13,6 @@ from tegula.codegen.loops.text import Scope, Val, Writer
 from tegula.codegen.simt.elementwise import from_memory, to_memory
 from tegula.ir.types import DType, f32, f64
 
-ORDERINGS = {"relaxed": "monotonic", "acquire": "acquire", "release": "release",
-             "acq_rel": "acq_rel"}  # fmt: skip
-
 
 def read_modify_write(w: Writer, kind: str, ptr: Val, value: Val, e: DType, order: str) -> Val:
     """The old element, as it lies in memory; `order` is LLVM's text of scope and ordering."""
