@@ -460,3 +460,16 @@ def asserts_in_a_function(out, N: tl.constexpr):
 def test_constant_asserts_that_are_certainly_reached_fail_at_compile_time():
     with pytest.raises(CompileTimeAssertionFailure, match="too small"):
         call(asserts_in_a_function, 3)
+
+
+@jit
+def rounded_to_its_own_type(out, x, n):
+    tl.store(out, tl.load(x).to(out.dtype.element_ty, fp_downcast_rounding="rtne"))
+    tl.store(out + 1, (n * 1.5).to(out.dtype.element_ty, fp_downcast_rounding="rtz"))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_casts_that_change_nothing_may_name_a_rounding(dtype):
+    out = np.zeros(2, dtype)
+    run(rounded_to_its_own_type, out, np.float32([1 / 3]), 5)
+    assert out.tolist() == [float(dtype(1 / 3)), 7.5]

@@ -119,7 +119,7 @@ def cast(
             isinstance(x.ir_elem, DType) and isinstance(elem, DType)
             and x.ir_elem.is_float and elem.is_float and elem.bits < x.ir_elem.bits
         )  # fmt: skip
-        if not narrows:
+        if not narrows and x.ir_elem is not elem:
             raise LanguageError(
                 "fp_downcast_rounding is only for casts from a float to a narrower float"
             )
