@@ -138,11 +138,11 @@ UFUNCS = {
 
 
 @pytest.mark.parametrize("kind", list(UFUNCS))
-@pytest.mark.parametrize("dtype", ["int32", "uint64", "float16", "float32"])
+@pytest.mark.parametrize("dtype", ["int32", "uint64", "float16", "float32", "float64"])
 def test_atomic_reductions(kind, dtype):
     x = RNG.integers(0, 50, (4, 3)).astype(dtype)
     out = RNG.integers(0, 50, (5, 5)).astype(dtype)
-    supported = kind == "add" or dtype in ("int32", "uint64")
+    supported = kind in ("add", "min", "max") or dtype in ("int32", "uint64")
     if not supported:
         with pytest.raises(CompilationError, match=f"atomic_{kind} of a descriptor does not work"):
             build(reduce_into, (out, x, 5, 5, 2, 3, kind, 4, 3))

@@ -196,11 +196,10 @@ def scatter_tensor_descriptor(
 
 
 def _check_atomic(kind: str, elem: DType) -> None:
-    fits = elem.is_int and elem.bits >= 32
-    if kind == "add":
-        fits = fits or (elem.is_float and elem.bits >= 16)
+    numeric = kind in ("add", "min", "max")
+    fits = elem.is_int and elem.bits >= 32 or numeric and elem.is_float and elem.bits >= 16
     if not fits:
-        floats = " and floats from fp16 on" if kind == "add" else ""
+        floats = " and floats from fp16 on" if numeric else ""
         raise LanguageError(
             f"atomic_{kind} of a descriptor does not work on {name_of(elem)}",
             f"it works on integers of 32 and 64 bits{floats}",
