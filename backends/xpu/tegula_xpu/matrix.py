@@ -71,3 +71,26 @@ def _multiply(
         f"{right.ty} {right.text}, {sums.ty} {sums.text}, i32 {flags})",
     )
     return [w.pure(c[0].ty, f"extractelement {sums.ty} {{}}, i32 {i}", made) for i in range(ROWS)]
+
+
+def load_block(
+    w: Writer, side: str, e: DType, base: Val, surface: Sequence[Val], place: Sequence[Val],
+    columns: int,
+) -> list[Val]:  # fmt: skip
+    """A block of 16 bits an element by one instruction, which leaves it in memory of the lane:
+    eight rows of the left factor, or all rows of the right one, two of them in a word."""
+    left = side == "a"
+    kind, rows = ("", ROWS) if left else ("Transform", 2 * WORDS)
+    demangled = f"__spirv_Subgroup2DBlockLoad{kind}INTEL"
+    name = f"_Z{len(demangled)}{demangled}iiiiPU3AS1viiiDv2_iPv"
+    types = f"i32, i32, i32, i32, {base.ty}, i32, i32, i32, <2 x i32>, ptr"
+    w.declare(name, f"void ({types})")
+    lane = w.name()
+    w.blocks[0].lines.insert(0, f"  {lane} = alloca [{rows} x i16], align 64")
+    numbers = f"i32 2, i32 {columns}, i32 {rows}, i32 1, {base.ty} {base.text}"
+    numbers += "".join(f", i32 {x.text}" for x in surface)
+    at = packed(w, place)
+    w.do(f"call spir_func void @{name}({numbers}, {at.ty} {at.text}, ptr {lane})")
+    ty = {"f16": "half"}.get(e.name, "i16")
+    v = w.here(f"<{rows} x {ty}>", f"load <{rows} x {ty}>, ptr {lane}, align 32")
+    return [w.pure(ty, f"extractelement {v.ty} {{}}, i32 {i}", v) for i in range(rows)]

@@ -23,6 +23,7 @@ from tegula.codegen.simt import (  # noqa: F401  (each enters its ops into the t
     sorting,
 )
 from tegula.codegen.simt.assign import assign_layouts
+from tegula.codegen.simt.blocks import block_loads
 from tegula.codegen.simt.bulk import store_blocks
 from tegula.codegen.simt.hooks import Simt
 from tegula.codegen.simt.kernel import Emitter
@@ -60,6 +61,8 @@ def lower(module: Module, simt: Simt, *, num_warps: int = 4, num_stages: int = 2
     (kernel,) = module.kernels
     bulk = simt.bulk_copies is not None and assume_disjoint
     foreign = frozenset({"inline_asm"} if simt.assembly else ())
+    if simt.block_loads:
+        kernel = block_loads(kernel, simt, num_warps)
     function = pad_tiles(prepare(module, kernel, mapped if bulk else None, foreign))
     if simt.by_register:
         function = split_whole(function, MANY * num_warps * simt.warp_size)

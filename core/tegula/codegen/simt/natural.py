@@ -317,6 +317,11 @@ def _shared_load(n: Natural, op: Op) -> None:
     n.give(op.results, None)
 
 
+@_rule("block_load")
+def _block_load(n: Natural, op: Op) -> None:
+    n.give(op.results, op.attrs["layout"])
+
+
 @_rule("for")
 def _for(n: Natural, op: Op) -> None:
     (body,) = op.regions

@@ -42,6 +42,19 @@ class AsyncCopy:
         return []
 
 
+@op("block_load", traits="scheduled", effects="read")
+class BlockLoad:
+    """A block of a tensor as the factor `side` of a product. The tensor has `rows` rows of `width`
+    bytes, `pitch` bytes apart; what is outside of it is 0.
+    """
+
+    operands = "base width rows pitch column row"
+    attrs = {"side": REQUIRED, "layout": REQUIRED, "type": REQUIRED}
+
+    def infer(op: Op) -> list[Type]:
+        return [op.attrs["type"]]
+
+
 @op("async_commit", traits="scheduled", effects="io")
 class AsyncCommit:
     """Close the group of all copies begun since the last commit."""
