@@ -6,6 +6,9 @@ System/6000 processor", 1990), as long as nothing overflows or becomes denormal 
 that hold anything else, zeros included, multiply by the reciprocal in f64: its error is below
 2^-51, and no quotient of two f32 that is not itself the middle between two f32 comes closer to one
 than 2^-48 (of its size).
+
+A common case, what softmax ends with, needs no second way: numbers by their own sum, none of them
+negative, and quotients that are rounded to 16 bits. See `_shares`.
 """
 
 from __future__ import annotations
@@ -14,9 +17,11 @@ from typing import TYPE_CHECKING
 
 from tegula.codegen.loops.convert import float_const, intrinsic
 from tegula.codegen.loops.lanes import Lanes
-from tegula.codegen.loops.text import Val
+from tegula.codegen.loops.text import Val, wrap
 from tegula.codegen.simt.registry import lowers
-from tegula.ir.core import Op
+from tegula.codegen.simt.rounding import never_negative, unmoved
+from tegula.ir.core import Op, Value
+from tegula.ir.patterns import combine_kind
 from tegula.ir.types import elem_of, f32, f64, shape_of
 
 if TYPE_CHECKING:
@@ -37,7 +42,8 @@ def _div(k: Emitter, op: Op) -> None:
         numbers, divisors = k.regs(a), k.regs(b)
         few = {x.text: x for x in divisors}
         if len(few) * WORTH <= len(numbers) and not any(x.const for x in few.values()):
-            k.set(op.results[0], _shared(k, numbers, divisors, list(few.values())))
+            divided = _shares if op.result in k.coarse and _own_sum(a, b) else _shared
+            k.set(op.results[0], divided(k, numbers, divisors, list(few.values())))
             return
     k.elementwise(op)
 
@@ -61,6 +67,73 @@ def _shared(k: Emitter, numbers: list[Val], divisors: list[Val], few: list[Val])
                                     f"float {y.text}, float {q.text})"))
     w.begin_else(branch)
     return w.end_if(branch, fast, _in_f64(k, numbers, divisors, few))
+
+
+# -- numbers by their own sum
+
+
+def _own_sum(a: Value, b: Value) -> bool:
+    """Whether each divisor is a sum in which its number takes part, all of them at least 0."""
+    axis: int | None = None
+    owner = unmoved(b).owner
+    while owner is not None and owner.name in ("splat", "broadcast", "expand_dims"):
+        if owner.name == "expand_dims":
+            if axis is not None:
+                return False
+            axis = owner.attrs["axis"]
+        owner = unmoved(owner.operands[0]).owner
+    if owner is None or owner.name != "reduce" or len(owner.operands) != 1:
+        return False
+    return (
+        unmoved(owner.operands[0]) is unmoved(a)
+        and owner.attrs["axis"] == (axis or 0)
+        and len(shape_of(a.type)) == (1 if axis is None else len(shape_of(owner.result.type)) + 1)
+        and combine_kind(owner.regions[0]) == "add"
+        and never_negative(a)
+    )
+
+
+_SCALED = 100
+"""Divisors lie between 2 to this and twice that while their numbers are divided."""
+
+
+def _shares(k: Emitter, numbers: list[Val], divisors: list[Val], few: list[Val]) -> list[Val]:
+    """Quotients a / b with 0 <= a <= b that somebody rounds to 16 bits, in one way for all.
+
+    Both are multiplied by the power of 2 that makes b about 2^100: nothing overflows then, and the
+    rest is exact whenever the quotient is normal. (Of two denormal numbers the farther one may
+    come out where the quotient lies within 2^-25 of the middle between them.) An infinite b has 1 / b = 0, so that the rest,
+    found with any other number for b, does not count.
+    """
+    w, l = k.w, k.l
+    ready = {b.text: _scaled(k, b) for b in few}
+    out = []
+    for a, b in zip(numbers, divisors):
+        scale, by, inverse = ready[b.text]
+        x = w.pure("float", "fmul float {}, {}", a, scale)
+        q = w.pure("float", "fmul float {}, {}", x, inverse)
+        rest = intrinsic(l, "fma", "float", q, by, x)
+        out.append(intrinsic(l, "fma", "float", rest, inverse, q))
+    return out
+
+
+def _scaled(k: Emitter, b: Val) -> tuple[Val, Val, Val]:
+    """A power of 2, minus its product with b, and the reciprocal of the product."""
+    w, l = k.w, k.l
+    bits = w.pure("i32", "bitcast float {} to i32", b)
+    exponent = w.pure("i32", "and i32 {}, {}", bits, w.const(0x7F800000, "i32"))
+    most = w.const(wrap((254 + _SCALED) << 23, "i32"), "i32")
+    scale = w.pure("i32", "sub i32 {}, {}", most, exponent)
+    scale = w.call("llvm.umin.i32", "i32", scale, w.const(254 << 23, "i32"))
+    scale = w.pure("float", "bitcast i32 {} to float", scale)
+    by = w.pure("float", "fmul float {}, {}", b, scale)
+    inverse = w.pure("float", "fdiv float {}, {}", float_const(l, 1.0, f32), by)
+    endless = w.pure("i1", "fcmp oeq float {}, {}", by, float_const(l, float("inf"), f32))
+    minus = w.pure("float", "fneg float {}", by)
+    return scale, w.select(endless, float_const(l, -1.0, f32), minus), inverse
+
+
+# -- in f64
 
 
 def _in_f64(k: Emitter, numbers: list[Val], divisors: list[Val], few: list[Val]) -> list[Val]:

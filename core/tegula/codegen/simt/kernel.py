@@ -6,6 +6,7 @@ The kernel is self-contained, its layouts are chosen and its conversions explici
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from tegula.analysis.axisinfo import AxisInfos
@@ -30,6 +31,7 @@ from tegula.codegen.simt.hooks import (
 )
 from tegula.codegen.simt.layout import Layout, axis_fields, log2
 from tegula.codegen.simt.registry import LOWERINGS, Context, shared_size
+from tegula.codegen.simt.rounding import coarse_values
 from tegula.codegen.simt.scratch import Plan
 from tegula.codegen.simt.transfer import Waiting
 from tegula.ir.core import Block, Function, Op, Value
@@ -63,6 +65,11 @@ class Emitter:
     def origin(self, v: Value) -> Value:
         """The value before layouts were assigned, which `axes` knows."""
         return self.origins.get(v, v)
+
+    @cached_property
+    def coarse(self) -> frozenset[Value]:
+        """What nobody sees but rounded to 16 bits."""
+        return coarse_values(self.function)
 
     def run(self) -> str:
         """The text of the kernel's body."""

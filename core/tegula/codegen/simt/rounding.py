@@ -1,0 +1,63 @@
+"""Values that nobody sees but rounded to 16 bits.
+
+An error of some units in the last place of f32 disappears in such a rounding (64 of them are less
+than a fiftieth of half a unit of f16), so a backend may compute these values faster.
+"""
+
+from __future__ import annotations
+
+from tegula.analysis.uses import users
+from tegula.ir.core import Function, Op, Value
+from tegula.ir.patterns import combine_kind
+from tegula.ir.types import DType, elem_of, f32
+
+MOVING = frozenset({"convert_layout", "splat", "broadcast", "expand_dims", "reshape", "permute"})
+"""Ops whose result has the elements of their operand."""
+_SCALING = frozenset({"mul", "div"})
+"""Ops whose result has the relative errors of their operands."""
+_NEVER_NEGATIVE = frozenset({"exp", "exp2", "abs"})
+
+
+def coarse_values(function: Function) -> frozenset[Value]:
+    """The tiles and scalars of f32 whose relative error only reaches memory by way of a rounding
+    to 16 bits or fewer, and grows no more on its way there than by products and by sums of numbers
+    that are not negative."""
+    uses = users(function)
+    found: set[Value] = set()
+    for op in reversed(list(function.body.walk())):
+        for v in op.results:
+            asked = uses.get(v, ())
+            if elem_of(v.type) is f32 and asked and all(_coarse(v, op, found) for op in asked):
+                found.add(v)
+    return frozenset(found)
+
+
+def _coarse(v: Value, op: Op, found: set[Value]) -> bool:
+    """Whether what an op makes of `v` is seen rounded only."""
+    if op.name == "cast":
+        return rounds(op)
+    if op.name in MOVING or op.name in _SCALING:
+        return op.result in found
+    if op.name == "reduce" and len(op.results) == 1 and op.result in found:
+        kind = combine_kind(op.regions[0])
+        return kind in ("max", "min") or (kind == "add" and never_negative(v))
+    return False
+
+
+def rounds(op: Op) -> bool:
+    """Whether a cast rounds to a float of at most 16 bits."""
+    to = op.attrs["to"]
+    return isinstance(to, DType) and to.is_float and to.bits <= 16
+
+
+def never_negative(v: Value) -> bool:
+    """Whether all elements are at least 0 (and no -0), infinite or NaN."""
+    owner = unmoved(v).owner
+    return owner is not None and owner.name in _NEVER_NEGATIVE
+
+
+def unmoved(v: Value) -> Value:
+    """The value before its layout changed."""
+    while v.owner is not None and v.owner.name == "convert_layout":
+        v = v.owner.operands[0]
+    return v

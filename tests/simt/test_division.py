@@ -1,0 +1,218 @@
+"""Quotients and exponentials as code for NVIDIA's GPUs has them, carried out on another device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+pytest.importorskip("tegula_cuda")
+pytest.importorskip("tegula_xpu")
+
+from simt.written_out import AsOnGpus, missing
+
+import tegula
+import tegula.language as tl
+from tegula.codegen.loops.convert import float_const, intrinsic
+from tegula.codegen.simt import division
+from tegula.config import config
+from tegula.ir.types import f32
+from tegula_cuda import native
+
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "-")
+
+N = 512
+LARGEST = float(np.finfo(np.float32).max)
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """A device that divides and takes exponentials as NVIDIA's do; which ways are taken."""
+    from tegula_xpu import simt
+
+    ways: list[str] = []
+
+    def noted(name: str, f: Any) -> Any:
+        def g(*args: Any) -> Any:
+            ways.append(name)
+            return f(*args)
+
+        return g
+
+    def flushed(w: Any, x: Any) -> Any:
+        y = w.call("llvm.exp2.f32", "float", x)
+        small = w.pure("i1", "fcmp olt float {}, {}", y, w.literal("0x3810000000000000", "float"))
+        return w.select(small, w.literal("0.0", "float"), y)
+
+    def fused(l: Any, name: str, x: Any, by: float, plus: float) -> Any:
+        y = intrinsic(l, "fma", "float", x, float_const(l, by, f32), float_const(l, plus, f32))
+        if name == "nvvm.fma.rn.sat.f":
+            y = intrinsic(l, "maxnum", "float", y, float_const(l, 0.0, f32))
+            y = intrinsic(l, "minnum", "float", y, float_const(l, 1.0, f32))
+        return y
+
+    class Machine(AsOnGpus, simt.XpuSimt):
+        slow_division = True
+        native_math = (*simt.XpuSimt.native_math, "exp.f32")
+
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            self.tile_rules = {**self.tile_rules, "exp": native.coarse_exponentials}
+            self.rules = {**self.rules, "exp": native.MATH["exp"]}
+
+    monkeypatch.setattr(native, "_flushed", flushed)
+    monkeypatch.setattr(native, "_fused", fused)
+    for owner, name in ((division, "_shares"), (division, "_shared"), (native, "_full_exp"),
+                        (native, "_coarse_exp")):  # fmt: skip
+        monkeypatch.setattr(owner, name, noted(name, getattr(owner, name)))
+    monkeypatch.setattr(simt, "XpuSimt", Machine)
+    with config.scope(cache=False):
+        yield ways
+
+
+def ran(kernel: Any, *arrays: np.ndarray, **constants: Any) -> list[np.ndarray]:
+    """A kernel's arguments after one program."""
+    given = [tegula.asarray(a, device="xpu") for a in arrays]
+    kernel[(1,)](*given, num_warps=2, **constants)
+    return [g.numpy() for g in given]
+
+
+def shares() -> Any:
+    @tegula.jit
+    def kernel(x, total, out, N: tl.constexpr):
+        i = tl.arange(0, N)
+        a = tl.abs(tl.load(x + i))
+        s = tl.sum(a, 0)
+        tl.store(total, s)
+        tl.store(out + i, (a / s).to(out.dtype.element_ty))
+
+    return kernel
+
+
+def numbers(scale: float, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(1, 2, N) * 2.0 ** rng.integers(-30, 4, N)
+    return (x * scale).astype(np.float32)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize(
+    "x",
+    [
+        numbers(1.0), numbers(2.0**100, 1), numbers(2.0**-100, 2), numbers(2.0**-126, 3),
+        np.full(N, 2.0**-149), np.zeros(N), np.where(np.arange(N) == 7, np.inf, 1.0),
+        np.where(np.arange(N) == 7, np.nan, 1.0), np.full(N, LARGEST),
+        np.where(np.arange(N) % 2, 2.0**-120, 2.0), np.where(np.arange(N) % 2, 0.0, 3.0),
+    ],
+)  # fmt: skip
+def test_numbers_by_their_sum_are_divided_exactly(
+    taken: list[str], dtype: Any, x: np.ndarray
+) -> None:
+    x = x.astype(np.float32)
+    kernel = shares()
+    _, total, out = ran(kernel, x, np.zeros(1, np.float32), np.zeros(N, dtype), N=N)
+    with np.errstate(all="ignore"):
+        expected = (np.abs(x) / total).astype(np.float32).astype(dtype)
+    assert taken == ["_shares"]
+    known = ~np.isnan(expected.astype(np.float32))
+    np.testing.assert_array_equal(np.isnan(out.astype(np.float32)), ~known)
+    np.testing.assert_array_equal(out.view(np.int16)[known], expected.view(np.int16)[known])
+
+
+@tegula.jit
+def signed(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    a = tl.load(x + i)
+    tl.store(out + i, (a / tl.sum(a, 0)).to(out.dtype.element_ty))
+
+
+@tegula.jit
+def by_another(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    a = tl.abs(tl.load(x + i))
+    tl.store(out + i, (a / tl.sum(a + a, 0)).to(out.dtype.element_ty))
+
+
+@tegula.jit
+def along(x, out, N: tl.constexpr, AXIS: tl.constexpr):
+    """Rows of 32 by sums of rows, or of columns."""
+    i = tl.arange(0, 32)[:, None] * 32 + tl.arange(0, 32)[None, :]
+    a = tl.abs(tl.load(x + i))
+    tl.store(out + i, (a / tl.sum(a, AXIS)[:, None]).to(out.dtype.element_ty))
+
+
+@pytest.mark.parametrize("kernel", [signed, by_another])
+def test_other_quotients_are_not_taken_for_shares(taken: list[str], kernel: Any) -> None:
+    ran(kernel, numbers(1.0), np.zeros(N, np.float16), N=N)
+    assert taken == ["_shared"]
+
+
+def test_shares_that_are_kept_in_f32_go_the_exact_way(taken: list[str]) -> None:
+    ran(shares(), numbers(1.0), np.zeros(1, np.float32), np.zeros(N, np.float32), N=N)
+    assert taken == ["_shared"]
+
+
+@pytest.mark.parametrize(("axis", "way"), [(1, "_shares"), (0, "_shared")])
+def test_the_sum_has_to_be_the_numbers_own(taken: list[str], axis: int, way: str) -> None:
+    x = np.arange(1024, dtype=np.float32) + 1
+    _, out = ran(along, x, np.zeros(1024, np.float16), N=N, AXIS=axis)
+    assert taken == [way]
+    rows = x.reshape(32, 32)
+    expected = (rows / rows.sum(axis)[:, None]).astype(np.float16)
+    np.testing.assert_array_equal(out.reshape(32, 32), expected)
+
+
+# -- exponentials
+
+
+@tegula.jit
+def exponentials(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out + i, tl.exp(tl.load(x + i)).to(out.dtype.element_ty))
+
+
+@tegula.jit
+def less_one(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out + i, (tl.exp(tl.load(x + i)) - 1.0).to(out.dtype.element_ty))
+
+
+def arguments() -> np.ndarray:
+    x = np.linspace(-104, 89, N).astype(np.float32)
+    x[:12] = [np.inf, -np.inf, np.nan, 0, -0.0, 88.72283, 88.72284, LARGEST, -LARGEST, -1e-30,
+              -103.9, -87.4]  # fmt: skip
+    return x
+
+
+def test_exp_in_f32_is_off_by_little_over_the_whole_range(taken: list[str]) -> None:
+    x = arguments()
+    _, out = ran(exponentials, x, np.zeros(N, np.float32), N=N)
+    assert set(taken) == {"_full_exp"}
+    with np.errstate(all="ignore"):
+        expected = np.exp(x.astype(np.float64)).astype(np.float32)
+    np.testing.assert_array_equal(np.isnan(out), np.isnan(expected))
+    apart = out.view(np.int32).astype(np.int64) - expected.view(np.int32)
+    assert np.abs(apart[~np.isnan(expected)]).max() <= 3
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_exp_that_is_rounded_to_16_bits_is_the_nearest_or_its_neighbour(
+    taken: list[str], dtype: Any
+) -> None:
+    x = arguments()
+    _, out = ran(exponentials, x, np.zeros(N, dtype), N=N)
+    assert set(taken) == {"_coarse_exp"}
+    with np.errstate(all="ignore"):
+        expected = np.exp(x.astype(np.float64)).astype(dtype)
+    known = ~np.isnan(expected.astype(np.float32))
+    np.testing.assert_array_equal(np.isnan(out.astype(np.float32)), ~known)
+    apart = out.view(np.int16).astype(np.int32) - expected.view(np.int16)
+    assert np.abs(apart[known]).max() <= 1
+
+
+def test_what_a_difference_may_magnify_is_not_coarse(taken: list[str]) -> None:
+    ran(less_one, arguments(), np.zeros(N, np.float16), N=N)
+    assert set(taken) == {"_full_exp"}
