@@ -20,6 +20,10 @@ BY_DRIVER = "driver"
 
 _TIMEOUT = 600.0
 
+_MEMORY = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.top_pad=16777216"}
+"""The C library's settings for the assembler's process: memory in large pieces. Otherwise half of
+the time that a small kernel takes goes into faults of its 2,500 small pages."""
+
 
 @dataclass(frozen=True)
 class Assembled:
@@ -92,8 +96,9 @@ def assemble(path: str, ptx: str, arch: str, kernel: str) -> Assembled:
         source.write_text(ptx, encoding="utf-8")
         command = [path, "-v", f"-arch={arch}", str(source), "-o", str(out)]
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_TIMEOUT, check=False
-        )
+            command, capture_output=True, text=True, timeout=_TIMEOUT, check=False,
+            env={**_MEMORY, **os.environ},
+        )  # fmt: skip
         said = done.stderr + done.stdout
         if done.returncode != 0:
             raise CompilationError(
