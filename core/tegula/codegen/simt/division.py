@@ -102,8 +102,8 @@ def _shares(k: Emitter, numbers: list[Val], divisors: list[Val], few: list[Val])
 
     Both are multiplied by the power of 2 that makes b about 2^100: nothing overflows then, and the
     rest is exact whenever the quotient is normal. (Of two denormal numbers the farther one may
-    come out where the quotient lies within 2^-25 of the middle between them.) An infinite b has 1 / b = 0, so that the rest,
-    found with any other number for b, does not count.
+    come out where the quotient lies within 2^-25 of the middle between them.) An infinite b has
+    1 / b = 0, so that the rest, found with any other number for b, does not count.
     """
     w, l = k.w, k.l
     ready = {b.text: _scaled(k, b) for b in few}
