@@ -13,7 +13,7 @@ import tegula
 import tegula.ir as ir
 import tegula.language as tl
 from tegula.compat.triton import driver, environment, target_info, vendor
-from tegula.compat.triton.compiler import GPUTarget
+from tegula.compat.triton.compiler import ASTSource, GPUTarget, compile
 from tegula.config import config
 from tegula.errors import CompilationError, OptionError
 from tegula.ir.types import Pointer
@@ -192,3 +192,30 @@ def test_tools_are_found_by_their_paths(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("TRITON_NVDISASM_PATH", str(tmp_path / "none"))
     with pytest.raises(RuntimeError, match="Cannot find nvdisasm"):
         _ = knobs.nvidia.nvdisasm
+
+
+@tegula.jit
+def double(x, y, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(y + i, 2 * tl.load(x + i))
+
+
+def test_kernels_are_compiled_for_targets_without_a_device(gpu: Target) -> None:
+    source = ASTSource(double, {"x": "*fp32", "y": "*fp32", "BLOCK": "constexpr"}, {"BLOCK": 128})
+    with config.scope(ptxas="driver"):
+        for arch, name in ((80, "sm_80"), (90, "sm_90a"), (100, "sm_100a")):
+            made = compile(source, GPUTarget("cuda", arch, 32), {"num_warps": 2})
+            assert f".target {name}\n" in made.asm["ptx"] and made.metadata.num_warps == 2
+    with pytest.raises(RuntimeError, match="backend 'cuda' has no target 10; it has .*90.*100"):
+        compile(source, GPUTarget("cuda", 10, 32))
+    with pytest.raises(RuntimeError, match="no backend 'acme' is installed"):
+        compile(source, GPUTarget("acme", 10, 32))
+
+
+def test_the_device_of_the_moment_is_a_target_too() -> None:
+    source = ASTSource(double, {"x": "*fp32", "y": "*fp32", "BLOCK": "constexpr"}, {"BLOCK": 16})
+    with tegula.use_device("cpu"):
+        made = compile(source, driver.active.get_current_target())
+        x, y = torch.ones(16), torch.zeros(16)
+        made[(1, 1, 1)](x, y, 16)
+    assert y.tolist() == [2] * 16

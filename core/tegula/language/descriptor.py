@@ -197,7 +197,7 @@ def scatter_tensor_descriptor(
 
 def _check_atomic(kind: str, elem: DType) -> None:
     numeric = kind in ("add", "min", "max")
-    fits = elem.is_int and elem.bits >= 32 or numeric and elem.is_float and elem.bits >= 16
+    fits = (elem.is_int and elem.bits >= 32) or (numeric and elem.is_float and elem.bits >= 16)
     if not fits:
         floats = " and floats from fp16 on" if numeric else ""
         raise LanguageError(

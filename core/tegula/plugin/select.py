@@ -24,7 +24,7 @@ from tegula.errors import DeviceError, MixedDevicesError
 from tegula.plugin.backend import Backend
 from tegula.plugin.contract import Device
 from tegula.plugin.errors import PluginError, TegulaPluginWarning
-from tegula.plugin.records import HOST_DLPACK, DeviceInfo
+from tegula.plugin.records import HOST_DLPACK, DeviceInfo, Target
 from tegula.plugin.registry import registry
 
 SHARED_DLPACK_TYPES = frozenset({12})
@@ -77,6 +77,19 @@ class Selection:
 
 
 @dataclass(frozen=True)
+class TargetSelection(Selection):
+    """A target to compile for, whether or not there is a device of it; given as `device=` where
+    nothing is launched.
+    """
+
+    target: Target
+
+    @property
+    def info(self) -> DeviceInfo:
+        return DeviceInfo(self.id.index, str(self.target), self.target)
+
+
+@dataclass(frozen=True)
 class Place:
     """Where one tensor argument lives: a DLPack device type and a number."""
 
@@ -121,6 +134,8 @@ class use_device:
 
 def select_device(tensors: Sequence[tuple[str, Any]] = (), device: Any = None) -> Selection:
     """The device for a launch whose tensor arguments are `tensors`, as (argument name, tensor)."""
+    if isinstance(device, TargetSelection):
+        return device
     places = [place_of(name, tensor) for name, tensor in tensors]
     _check_one_place(places)
     explicit = _explicit(device)

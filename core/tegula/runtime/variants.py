@@ -199,7 +199,8 @@ class Variants:
         specialized: Specialized,
         bound: Sequence[Bound],
     ) -> CompiledKernel:
-        key = (selection.backend, selection.id, context.options.key(), tuple(specialized.key))
+        options = context.options.key()
+        key = (selection.backend, selection.id, options, tuple(specialized.key), context.target)
         found = self.compiled.get(key)
         if found is not None:
             return found

@@ -113,15 +113,14 @@ def compile(
     options: Mapping[str, Any] | None = None,
     **_: Any,
 ) -> CompiledKernel:
-    """Compile a kernel for argument types, without arguments."""
+    """Compile a kernel for argument types, without arguments, for the device of the moment or for
+    another target of an installed backend, which needs no device.
+    """
     from tegula.compat.triton.kernels import type_argument
 
     if not isinstance(src, ASTSource):
         raise TypeError(f"a kernel as ASTSource is compiled, not {type(src).__name__}")
-    if target is not None and target.backend not in _known_backends():
-        raise RuntimeError(
-            f"no backend '{target.backend}' is installed; installed: {', '.join(_known_backends())}"
-        )
+    elsewhere = {} if target is None else _device_of(target)
     divisible = src.divisible()
     named: dict[str, Any] = {}
     for param in src.fn.params:
@@ -129,7 +128,37 @@ def compile(
             named[param.name] = src.constants[param.name]
         elif src.signature.get(param.name, "constexpr") != "constexpr":
             named[param.name] = type_argument(src.signature[param.name], param.name in divisible)
-    return src.fn.warmup(**named, grid=(1,), **dict(options or {}))
+    return src.fn.warmup(**named, grid=(1,), **dict(options or {}), **elsewhere)
+
+
+def _device_of(target: GPUTarget) -> dict[str, Any]:
+    """The keyword that makes a launch compile for a target; none for the device of the moment."""
+    from tegula.compat.triton import driver
+    from tegula.compat.triton.target_info import gpu_target
+    from tegula.plugin.registry import registry
+    from tegula.plugin.select import DeviceId, TargetSelection
+
+    active, arches = driver.active.get_current_target(), []
+    if (active.backend, active.arch) == (target.backend, target.arch):
+        return {}
+    for backend in registry.usable():
+        for known in backend.compiler.targets():
+            found = gpu_target(known)
+            if found.backend != target.backend:
+                continue
+            if found.arch == target.arch:
+                here = DeviceId(backend.name)
+                return {"device": TargetSelection(backend, here, "target=", known)}
+            arches.append(str(found.arch))
+    if active.backend == target.backend:
+        return {}  # the one there is
+    if arches:
+        raise RuntimeError(
+            f"backend '{target.backend}' has no target {target.arch!r}; it has {', '.join(arches)}"
+        )
+    raise RuntimeError(
+        f"no backend '{target.backend}' is installed; installed: {', '.join(_known_backends())}"
+    )
 
 
 def _known_backends() -> list[str]:
