@@ -287,11 +287,12 @@ class Barriers:
 
     def _loop(self, op: Op, pending: Pending) -> Pending:
         while True:
-            state = pending
+            state = left = pending
             for region in op.regions:
                 state = self._block(region, state)
-            if state <= pending:
-                return pending if op.name == "while" else pending | state
+                left = state if region is op.regions[0] else left
+            if state <= pending:  # a while loop is left after its condition
+                return left if op.name == "while" else pending
             pending = pending | state
 
     def _phases(self, op: Op) -> tuple[list[Access], list[Access] | None]:
