@@ -162,3 +162,25 @@ def test_shared_memory_has_an_end():
 
     with pytest.raises(OutOfResources, match="shared memory"):
         compiled(SWAP, resolve("xe-lpg"))
+
+
+def test_large_tiles_ask_for_many_registers():
+    from xpu.test_blocks import product
+
+    from tegula_xpu.driver import build_options
+    from tegula_xpu.target import resolve
+
+    def asked(module, arch, **options):
+        from tegula.conformance.session import compile_module
+
+        backend = registry.backend("xpu")
+        made = compile_module(backend, resolve(arch), module, options)
+        return made.metadata["large_registers"]
+
+    assert asked(product("f16"), "xe-hpc", num_warps=1)
+    assert asked(product("f16"), "xe-lpg", num_warps=1)
+    assert not asked(product("f16"), "xe-hpc", num_warps=4)
+    assert not asked(product("f16"), "cpu", num_warps=1)
+    assert "-ze-opt-large-register-file" in build_options("level_zero", True).split()
+    assert "-cl-intel-256-GRF-per-thread" in build_options("opencl", True).split()
+    assert "large" not in build_options("level_zero", False)

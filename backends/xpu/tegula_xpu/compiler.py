@@ -25,23 +25,14 @@ if TYPE_CHECKING:
     from tegula.passes import Pipeline
 
 
-def _check_dtypes(module: Module, capabilities: Capabilities) -> None:
-    """Raise if something has a dtype that the device lacks."""
-    from tegula.ir.types import Pointer, elem_of
-
-    if len(capabilities.dtypes) == len(DTYPES.split()):
-        return
-    for function in module.kernels:
-        for op in function.body.walk():
-            for value in (*op.operands, *op.results):
-                e = elem_of(value.type)
-                name = (e.elem if isinstance(e, Pointer) else e).name
-                if name not in capabilities.dtypes:
-                    why = f"dtype '{name}' is not supported on {capabilities.target}"
-                    raise UnsupportedError("xpu", op.name, why, loc=op.loc)
-
-
 DTYPES = "i1 i8 i16 i32 i64 u8 u16 u32 u64 f8e5 f8e5b16 f8e4nv f8e4b8 f8e4b15 f16 bf16 f32 f64"
+
+
+def _takes_many(lane_bytes: int, warps: int, target: Target) -> bool:
+    """Whether a tile alone takes half of the registers, and half of the threads are enough."""
+    size, register = int(target["subgroup"]), int(target["register"])
+    enough = 2 * warps * size <= int(target["max_threads"])
+    return enough and lane_bytes * size >= 64 * register > 0
 
 
 @dataclass(frozen=True)
@@ -119,12 +110,13 @@ class XpuCompiler(Compiler):
 
     def emit(self, module: Module, target: Target, options: Options) -> Artifact:
         from tegula.codegen.loops.evaluate import Unsupported
+        from tegula.codegen.simt.capabilities import check_dtypes
         from tegula.codegen.simt.lower import entry_of, lower
         from tegula.codegen.simt.warps import suitable_warps
         from tegula_xpu.simt import XpuSimt
         from tegula_xpu.spirv import assemble
 
-        _check_dtypes(module, self.capabilities(target))
+        check_dtypes(module, self.capabilities(target))
         simt = XpuSimt(target)
         (kernel,) = module.kernels
         warps, most = options.num_warps, int(target["max_threads"]) // simt.warp_size
@@ -161,6 +153,7 @@ class XpuCompiler(Compiler):
                 "shared_bytes": lowered.shared_bytes,
                 "num_warps": warps,
                 "threads": warps * simt.warp_size,
+                "large_registers": _takes_many(lowered.lane_bytes, warps, target),
                 "asserts": list(lowered.asserts),
                 "alias_pairs": [list(pair) for pair in lowered.alias_pairs],
             },

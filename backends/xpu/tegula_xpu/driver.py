@@ -33,6 +33,19 @@ _ROUND_DIVISIONS = {
     "level_zero": "-ze-fp32-correctly-rounded-divide-sqrt",
 }
 """Without it division and square root of float32 may be off by units in the last place."""
+_LARGE_REGISTERS = {
+    "opencl": "-cl-intel-256-GRF-per-thread",
+    "level_zero": "-ze-opt-large-register-file",
+}
+"""Twice the registers for half the threads."""
+
+
+def build_options(interface: str, large_registers: bool) -> str:
+    """What a driver is told when it compiles a program."""
+    found = [_ROUND_DIVISIONS.get(interface)]
+    if large_registers:
+        found.append(_LARGE_REGISTERS.get(interface))
+    return " ".join(filter(None, found))
 
 
 class XpuDriver(Driver):
@@ -232,7 +245,8 @@ class Program:
     def __init__(self, device: XpuDevice, artifact: Artifact) -> None:
         from dpctl.program import SyclProgramCompilationError, create_program_from_spirv
 
-        options = _ROUND_DIVISIONS.get(str(device.info.details["interface"]), "")
+        large = bool(artifact.metadata.get("large_registers"))
+        options = build_options(str(device.info.details["interface"]), large)
         try:
             bundle = create_program_from_spirv(device.queue, artifact.data, options)
             self.kernel = bundle.get_sycl_kernel(artifact.entry)

@@ -28,6 +28,8 @@ class Architecture:
     bf16: bool = True
     """Conversions between bfloat16 and float32 are instructions."""
     atomic64: bool = True
+    register: int = 0
+    """Bytes of a register, of which a hardware thread has 128 or, of fewer threads, 256."""
     matrix: int = 0
     """Columns of a matrix instruction (DPAS); 0: there is none."""
     block2d: bool = False
@@ -38,15 +40,16 @@ class Architecture:
 
 ARCHITECTURES = {
     "cpu": Architecture(max_threads=4096, bf16=False, shared_bytes=256 * KIB),
-    "xe-lpg": Architecture(bf16=False, names=r"Meteor ?Lake|Arc\(TM\) Graphics\b"),
+    "xe-lpg": Architecture(bf16=False, register=32, names=r"Meteor ?Lake|Arc\(TM\) Graphics\b"),
     "xe-hpg": Architecture(
-        subgroups=(16, 8, 32), fp64=False, matrix=8, names=r"Arc\(TM\) A\d|Flex"
+        subgroups=(16, 8, 32), fp64=False, register=32, matrix=8, names=r"Arc\(TM\) A\d|Flex"
     ),
     "xe-hpc": Architecture(
-        shared_bytes=128 * KIB, matrix=16, block2d=True, names=r"GPU Max|Ponte ?Vecchio"
+        shared_bytes=128 * KIB, register=64, matrix=16, block2d=True,
+        names=r"GPU Max|Ponte ?Vecchio"
     ),
     "xe2": Architecture(
-        shared_bytes=128 * KIB, matrix=16, block2d=True,
+        shared_bytes=128 * KIB, register=64, matrix=16, block2d=True,
         names=r"Arc\(TM\) (Pro )?B\d|Arc\(TM\) 1[34]0V|Battlemage|Lunar ?Lake",
     ),
 }  # fmt: skip

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tegula.ir import Module
+    from tegula.plugin import Capabilities
+
 
 def supported_ops() -> frozenset[str]:
     """Names of all ops that lower, those that passes expand into others included; not those that
@@ -22,3 +28,20 @@ STRUCTURAL = frozenset(
     "make_descriptor desc_load desc_store yield condition return expand_dims call".split()
 )
 """Ops that are rewritten before the lowering, or end blocks."""
+
+
+def check_dtypes(module: Module, capabilities: Capabilities) -> None:
+    """Raise if a kernel has a value of a dtype that the device lacks."""
+    from tegula.ir.types import DTYPES, Pointer, elem_of
+    from tegula.plugin import UnsupportedError
+
+    if len(capabilities.dtypes) == len(DTYPES):
+        return
+    for op in (op for function in module.kernels for op in function.body.walk()):
+        for value in (*op.operands, *op.results):
+            e = elem_of(value.type)
+            name = (e.elem if isinstance(e, Pointer) else e).name
+            if name not in capabilities.dtypes:
+                target = capabilities.target
+                why = f"dtype '{name}' is not supported on {target}"
+                raise UnsupportedError(target.backend, op.name, why, loc=op.loc)

@@ -29,11 +29,12 @@ from tegula.codegen.simt.hooks import Simt
 from tegula.codegen.simt.kernel import Emitter
 from tegula.codegen.simt.padding import pad_tiles
 from tegula.codegen.simt.pipeline import pipeline_loops
-from tegula.codegen.simt.registry import Context
+from tegula.codegen.simt.registry import Context, shared_size
 from tegula.codegen.simt.scratch import held_bytes, plan_memory
 from tegula.codegen.simt.tensormaps import mapped
 from tegula.codegen.simt.whole import split_whole
 from tegula.ir.core import Function, Module
+from tegula.ir.types import DType, elem_of
 
 MANY = 16
 """Registers of a tile from which on masks cost more than a second body."""
@@ -48,6 +49,8 @@ class Lowered:
     asserts: list[str] = field(default_factory=list)
     alias_pairs: list[tuple[int, int, bool]] = field(default_factory=list)
     metadata: dict[str, Any] = field(default_factory=dict)
+    lane_bytes: int = 0
+    """What a thread holds of the largest tile of numbers."""
 
 
 def entry_of(name: str) -> str:
@@ -83,7 +86,10 @@ def lower(module: Module, simt: Simt, *, num_warps: int = 4, num_stages: int = 2
               simt.footer(entry_of(kernel.name), threads)]
     text = "\n".join(p for p in parts if p) + "\n"
     metadata = {"maps": [m.to_json() for m in plan.bulk.maps]} if plan.bulk.maps else {}
-    return Lowered(text, plan.shared_bytes, k.asserts, plan.alias_pairs, metadata)
+    held = [layout.registers * shared_size(elem_of(v.type))
+            for v, layout in assigned.layouts.items() if isinstance(elem_of(v.type), DType)]
+    return Lowered(text, plan.shared_bytes, k.asserts, plan.alias_pairs, metadata,
+                   max(held, default=0))
 
 
 def _variants(function: Function, simt: Simt, warps: int, stages: int) -> Iterator[Function]:
