@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 pytest.importorskip("tegula_cuda")
+
+from cuda_ptx import compiled, ptx_of
 
 import tegula
 import tegula.language as tl
@@ -16,40 +17,10 @@ from tegula.config import config
 from tegula.ir import types as ir
 from tegula.ir.types import Pointer
 from tegula.plugin import UnsupportedError
-from tegula.plugin.records import Artifact
-from tegula.plugin.registry import registry
-from tegula.runtime import compiler
 from tegula_cuda import ptxas
-from tegula_cuda.target import resolve
 
 OLD_AND_NEW = ["sm_75", "sm_80", "sm_90a", "sm_100a"]
 needs_ptxas = pytest.mark.skipif(ptxas.find() is None, reason="ptxas is not installed")
-
-
-def compiled(
-    kernel: Any, constants: Mapping[str, Any], arch: str = "sm_90a", aligned: bool = True,
-    **types: Any,
-) -> Artifact:  # fmt: skip
-    """A kernel's artifact; keywords are the types of its parameters, or options."""
-    options = {n: types.pop(n) for n in list(types) if n not in kernel.arg_names}
-    backend = registry.backend("cuda")
-    facts = {"divisible": 16} if aligned else {}
-    request = compiler.Request(
-        fn=kernel,
-        types=types,
-        constants=constants,
-        attrs=dict.fromkeys(types, facts),
-        context=backend.context(resolve(arch), options),
-        backend=backend,
-        name=kernel.fn.__name__,
-    )
-    return compiler._compile(request, compiler.Timing())
-
-
-def ptx_of(*args: Any, **kwargs: Any) -> str:
-    """The kernel's PTX."""
-    with config.scope(ptxas="driver"):
-        return compiled(*args, **kwargs).data.decode()
 
 
 F32, F16 = Pointer(ir.f32), Pointer(ir.f16)
