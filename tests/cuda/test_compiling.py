@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -69,12 +70,53 @@ def test_a_ptxas_that_is_not_there_is_named() -> None:
         ptxas.find()
 
 
+@pytest.mark.parametrize(
+    ("given", "seen"), [(None, "hugetlb=1"), ("glibc.pthread.rseq=0", "rseq=0")]
+)
+def test_ptxas_has_large_pages_unless_somebody_set_up_the_c_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str | None, seen: str
+) -> None:
+    fake = tmp_path / "ptxas"
+    fake.write_text('#!/bin/sh\necho "error: $GLIBC_TUNABLES" >&2\nexit 1\n')
+    fake.chmod(0o755)
+    if given is None:
+        monkeypatch.delenv("GLIBC_TUNABLES", raising=False)
+    else:
+        monkeypatch.setenv("GLIBC_TUNABLES", given)
+    with pytest.raises(CompilationError, match=seen):
+        ptxas.assemble(str(fake), "", "sm_80", "any")
+
+
 @needs_ptxas
 def test_what_ptxas_refuses_is_reported_with_the_kernel() -> None:
     path = ptxas.find()
     assert path is not None
     with pytest.raises(CompilationError, match=r"kernel `broken` for sm_80.*error"):
         ptxas.assemble(path, ".version 7.8\n.target sm_80\nnonsense\n", "sm_80", "broken")
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        ("echo \"ptxas fatal : Value '$2' is not defined for option 'gpu-name'\" >&2; exit 1",
+         r"`any` for sm_80: ptxas fatal.*gpu-name(?s:.*)newer ptxas"),
+        ("kill -9 $$", r"`any` for sm_80: it ended with -9"),
+    ],
+)  # fmt: skip
+def test_how_ptxas_may_fail(tmp_path: Path, program: str, message: str) -> None:
+    fake = tmp_path / "ptxas"
+    fake.write_text(f'#!/bin/sh\n[ "$1" = --version ] && exit 0\n{program}\n')
+    fake.chmod(0o755)
+    with pytest.raises(CompilationError, match=message):
+        ptxas.assemble(str(fake), "", "sm_80", "any")
+
+
+def test_a_ptxas_that_is_no_program(tmp_path: Path) -> None:
+    fake = tmp_path / "ptxas"
+    fake.write_bytes(b"\x7fELF for something else")
+    fake.chmod(0o755)
+    with pytest.raises(DeviceError, match="cannot be run.*TEGULA_PTXAS"):
+        ptxas.assemble(str(fake), "", "sm_80", "any")
 
 
 def test_too_much_shared_memory_says_how_much_and_where() -> None:

@@ -82,11 +82,26 @@ def identity(path: str) -> str:
 @cache
 def version(path: str) -> str:
     """The assembler's version, such as `13.0.88`."""
-    text = subprocess.run(
-        [path, "--version"], capture_output=True, text=True, timeout=_TIMEOUT, check=False
-    ).stdout
-    found = re.search(r"V(\d+\.\d+\.\d+)", text)
+    found = re.search(r"V(\d+\.\d+\.\d+)", _run(path, "--version").stdout)
     return found[1] if found else "of unknown version"
+
+
+def _run(path: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            [path, *arguments], capture_output=True, text=True, timeout=_TIMEOUT, check=False,
+            env={**_MEMORY, **os.environ},
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise DeviceError(
+            f"{path} cannot be run ({error}); name another ptxas by TEGULA_PTXAS, or set it to "
+            f"'{BY_DRIVER}' to have the driver assemble"
+        ) from error
+
+
+_TOO_OLD = r"gpu-name|Unsupported \.version"
+_NEWER = "a newer ptxas has it: pip install -U 'nvidia-cuda-nvcc>=13', or set TEGULA_PTXAS"
+_DUMP = "set TEGULA_DUMP to a directory to see the code"
 
 
 def assemble(path: str, ptx: str, arch: str, kernel: str) -> Assembled:
@@ -94,17 +109,13 @@ def assemble(path: str, ptx: str, arch: str, kernel: str) -> Assembled:
     with tempfile.TemporaryDirectory(prefix="tegula-") as directory:
         source, out = Path(directory, "kernel.ptx"), Path(directory, "kernel.cubin")
         source.write_text(ptx, encoding="utf-8")
-        command = [path, "-v", f"-arch={arch}", str(source), "-o", str(out)]
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_TIMEOUT, check=False,
-            env={**_MEMORY, **os.environ},
-        )  # fmt: skip
+        done = _run(path, "-v", f"-arch={arch}", str(source), "-o", str(out))
         said = done.stderr + done.stdout
         if done.returncode != 0:
             raise CompilationError(
                 f"ptxas {version(path)} refuses the code of kernel `{kernel}` for {arch}: "
-                f"{_first_errors(said)}",
-                "set TEGULA_DUMP to a directory to see the code",
+                f"{_first_errors(said) or f'it ended with {done.returncode}'}",
+                _NEWER if re.search(_TOO_OLD, said) else _DUMP,
             )
         return Assembled(out.read_bytes(), _count(r"Used (\d+) registers", said), _spills(said))
 
