@@ -98,6 +98,8 @@ class Writer:
         self.root = Scope(None, self.new_block("entry"))
         self.scope = self.root
         self.constants: dict[Any, Val] = {}
+        self.advanced: dict[str, tuple[Val, str, Val]] = {}
+        """For pointers that were advanced: from where, over which elements, by how many."""
         self.prefixes: dict[str, int] = {}
         """Constant masks by their text, with the number of lanes (the first ones) that are set."""
 

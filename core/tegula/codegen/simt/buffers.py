@@ -13,6 +13,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from tegula.codegen.loops.text import Val
+from tegula.codegen.simt.hooks import SHARED
 from tegula.codegen.simt.layout import Layout, axis_fields
 from tegula.codegen.simt.registry import lowers, shared_size
 from tegula.codegen.simt.swizzle import way_of
@@ -84,7 +85,8 @@ def vector_of(buffer: Buffer, layout: Layout, limit: int = PIECE) -> int:
 
 
 def addresses(k: Emitter, buffer: Buffer, layout: Layout, base: Val, step: int) -> list[Val]:
-    """Where every `step`-th register's element lies, in bytes from the start of shared memory."""
+    """Pointers to every `step`-th register's element; what is constant about one comes last, where
+    accesses take it as it is."""
     w = k.w
     bases = [buffer.offset(b) for b in layout.threads]
     mine = k.mine(bases)
@@ -94,13 +96,13 @@ def addresses(k: Emitter, buffer: Buffer, layout: Layout, base: Val, step: int) 
     out = []
     for r in range(0, layout.registers, step):
         o = buffer.offset(layout.offsets[r])
+        here = mine
         if o & used:
-            at = w.pure("i32", "xor i32 {}, {}", mine, k.i32(o & 1023))
-            at = w.add(at, k.i32(o & ~1023))
-        else:
-            at = mine
-        at = w.add(at, base)
-        out.append(at if o & used else w.add(at, k.i32(o)))
+            here = w.pure("i32", "xor i32 {}, {}", mine, k.i32(o & used))
+        p = pointer(k, w.add(here, base))
+        if o & ~used:
+            p = w.pure(SHARED, f"getelementptr i8, {SHARED} {{}}, i32 {o & ~used}", p)
+        out.append(p)
     return out
 
 
@@ -122,7 +124,7 @@ def put_tile(k: Emitter, buffer: Buffer, base: Val, layout: Layout, regs: Sequen
     """Write a tile's registers into a buffer."""
     n = vector_of(buffer, layout)
     owner = k.owner(layout)
-    ats = [pointer(k, at) for at in addresses(k, buffer, layout, base, n)]
+    ats = addresses(k, buffer, layout, base, n)
     branch = k.w.begin_if(owner) if owner is not None else None
     for i, at in enumerate(ats):
         k.put(at, regs[i * n : i * n + n], buffer.elem)
@@ -166,7 +168,7 @@ def _async_copy(k: Emitter, op: Op) -> None:
     branch = k.w.begin_if(owner) if owner is not None else None
     for i, at in enumerate(ats):
         pred = masks[i * n] if masks is not None else None
-        k.simt.async_copy(k.w, pointer(k, at), ptrs[i * n], n * size, pred)
+        k.simt.async_copy(k.w, at, ptrs[i * n], n * size, pred)
     if branch is not None:
         k.w.end_if(branch)
 

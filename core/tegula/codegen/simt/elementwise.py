@@ -64,10 +64,18 @@ def from_memory(w: Writer, x: Val, e: ScalarType) -> Val:
 
 
 def element_pointer(w: Writer, base: Val, elem: str, index: Val) -> Val:
-    """`base` advanced by `index` elements of an LLVM type."""
+    """`base` advanced by `index` elements of an LLVM type; what stays the same in a loop is added
+    first."""
     if index.const == 0:
         return base
-    return w.pure(base.ty, f"getelementptr {elem}, {base.ty} {{}}, {index.ty} {{}}", base, index)
+    before = w.advanced.get(base.text)
+    if before is not None and index.scope.depth < before[2].scope.depth:
+        first, *rest = before
+        return element_pointer(w, element_pointer(w, first, elem, index), *rest)
+    form = f"getelementptr {elem}, {base.ty} {{}}, {index.ty} {{}}"
+    out = w.pure(base.ty, form, base, index)
+    w.advanced[out.text] = base, elem, index
+    return out
 
 
 def _addptr(l: Lanes, op: Op, p: Val, offset: Val) -> Val:
