@@ -34,6 +34,9 @@ class Copies:
         self.machine = machine
         self.maps = {}
 
+    def elected(self, w):
+        return None
+
     def start(self, w, barrier):
         w.do(f"store i64 0, {SHARED} {barrier.text}")
 

@@ -30,6 +30,13 @@ class TensorCopies:
 
     parameter = f'ptr byval([{MAP_BYTES} x i8]) align 64 "nvvm.grid_constant"'
 
+    def elected(self, w: Writer) -> Val:
+        # The assembler knows that this is one thread: it makes no loop over the warp's threads
+        # around instructions whose operands are uniform.
+        text = "{ .reg .pred p; elect.sync _|p, -1; selp.b32 $0, 1, 0, p; }"
+        one = w.here("i32", f'call i32 asm sideeffect "{text}", "=r"() convergent')
+        return w.icmp("ne", one, w.const(0, "i32"))
+
     def start(self, w: Writer, barrier: Val) -> None:
         _asm(w, "mbarrier.init.shared::cta.b64 [$0], 1;", "r", barrier)
 

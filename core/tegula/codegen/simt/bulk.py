@@ -40,6 +40,10 @@ class BulkCopies(Protocol):
     parameter: str
     """The LLVM type, with attributes, of the parameter that describes a tensor."""
 
+    def elected(self, w: Writer) -> Val | None:
+        """Of the threads of a warp, which call this together, whether this is the one that begins
+        something, always the same; None if the machine has no way to choose it."""
+
     def start(self, w: Writer, barrier: Val) -> None:
         """Make a barrier at which one thread arrives."""
 
@@ -240,7 +244,11 @@ def end(k: Emitter) -> None:
 
 
 def _elected(k: Emitter) -> Val:
-    return k.w.icmp("eq", k.thread, k.i32(0))
+    one = _copies(k).elected(k.w)
+    if one is None:
+        return k.w.icmp("eq", k.thread, k.i32(0))
+    first = k.w.icmp("ult", k.thread, k.i32(k.simt.warp_size))
+    return k.both(first, one) or first
 
 
 def _barrier(k: Emitter, arrivals: Arrivals, slot: Val) -> Val:
