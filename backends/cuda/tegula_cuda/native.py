@@ -8,13 +8,14 @@ twentieth of half a unit of f16.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 
 from tegula.codegen.loops.convert import float_const, from_f32, intrinsic, to_f32
 from tegula.codegen.loops.elementwise import elem, in_float
 from tegula.codegen.loops.lanes import Lanes
 from tegula.codegen.loops.text import Val, Writer
-from tegula.codegen.simt.division import MANY, extreme
+from tegula.codegen.simt.division import MANY
 from tegula.codegen.simt.elementwise import RULES
 from tegula.codegen.simt.kernel import Emitter
 from tegula.ir.core import Op
@@ -106,14 +107,30 @@ def exponentials(k: Emitter, op: Op) -> bool:
         return False
     l, w = k.l, k.w
     xs = [to_f32(l, y, e) for y in k.regs(x)]
-    normal = w.pure("i1", "fcmp uge float {}, {}", extreme(l, "minnum", xs),
-                    float_const(l, _LOWEST, f32))  # fmt: skip
-    branch = w.begin_if(normal, "exponential")
+    branch = w.begin_if(_all_above(w, xs, _LOWEST), "exponential")
     fast = [_flushed(w, _pinned(w, y)) for y in xs]
     w.begin_else(branch)
     slow = [_ex2(w, _pinned(w, y)) for y in xs]
     k.set(v, [from_f32(l, y, e) for y in w.end_if(branch, fast, slow)])
     return True
+
+
+def _all_above(w: Writer, xs: list[Val], low: float) -> Val:
+    """Whether no number is less than `low`, a negative one. As integers without sign negative
+    numbers are the largest, and larger the less they are; the machine compares three at once."""
+    bits = [w.pure("i32", "bitcast float {} to i32", x) for x in xs]
+    chains = bits[:_CHAINS]
+    for i, x in enumerate(bits[_CHAINS:]):
+        chains[i % _CHAINS] = w.call("llvm.umax.i32", "i32", chains[i % _CHAINS], x)
+    most = chains[0]
+    for x in chains[1:]:
+        most = w.call("llvm.umax.i32", "i32", most, x)
+    (limit,) = struct.unpack("<i", struct.pack("<f", low))
+    return w.icmp("ule", most, w.const(limit, "i32"))
+
+
+_CHAINS = 4
+"""Comparisons that do not wait for each other."""
 
 
 def _pinned(w: Writer, x: Val) -> Val:
