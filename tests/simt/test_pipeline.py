@@ -117,13 +117,46 @@ def test_a_factor_from_outside_of_the_loop_and_one_from_the_loop_itself(machine)
             acc = tl.dot(tl.where(s > 0, s, 0.0), z, acc, input_precision="ieee")
         tl.store(o + r[:, None] * B + r[None, :], acc)
 
-    machine(2)
     rng = np.random.default_rng(2)
     q = rng.integers(-3, 4, (16, 16)).astype("f4")
     k, v = (rng.integers(-3, 4, (64, 16)).astype("f4") for _ in range(2))
-    o = _on_device(np.zeros((16, 16), "f4"))
-    kernel[(1,)](*map(_on_device, (q, k, v)), o, 64, 16)
-    np.testing.assert_array_equal(o.numpy(), np.maximum(q @ k.T, 0) @ v)
+    for n in (2, 3, 4):
+        machine(n)
+        o = _on_device(np.zeros((16, 16), "f4"))
+        kernel[(1,)](*map(_on_device, (q, k, v)), o, 64, 16)
+        np.testing.assert_array_equal(o.numpy(), np.maximum(q @ k.T, 0) @ v)
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_sums_that_change_between_products(machine, early):
+    """A product may run until the next iteration's first one, if its sum is needed after that."""
+
+    @tegula.jit
+    def kernel(q, k, v, o, S, B: tl.constexpr, EARLY: tl.constexpr):
+        r = tl.arange(0, B)
+        x = tl.load(q + r[:, None] * B + r[None, :])
+        acc = tl.zeros((B, B), dtype=tl.float32)
+        for n in range(0, S, B):
+            y = tl.load(k + (n + r)[:, None] * B + r[None, :])
+            z = tl.load(v + (n + r)[:, None] * B + r[None, :])
+            if EARLY:
+                acc = acc * 2 - 1
+            s = tl.dot(x, tl.trans(y), input_precision="ieee")
+            if not EARLY:
+                acc = acc * 2 - 1
+            acc = tl.dot(s, z, acc, input_precision="ieee")
+        tl.store(o + r[:, None] * B + r[None, :], acc)
+
+    rng = np.random.default_rng(4)
+    q, k, v = (rng.integers(-2, 3, (n, 16)).astype("f4") for n in (16, 64, 64))
+    wanted = np.zeros((16, 16), "f4")
+    for n in range(0, 64, 16):
+        wanted = wanted * 2 - 1 + (q @ k[n : n + 16].T) @ v[n : n + 16]
+    for n in (2, 3):
+        machine(n)
+        o = _on_device(np.zeros((16, 16), "f4"))
+        kernel[(1,)](*map(_on_device, (q, k, v)), o, 64, 16, early)
+        np.testing.assert_array_equal(o.numpy(), wanted)
 
 
 def test_copies_move_four_bytes_even_where_each_thread_has_less(machine):

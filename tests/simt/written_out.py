@@ -49,7 +49,7 @@ class Written(SharedUnit):
                 out[r] = k.w.call("llvm.fma.f32", "float", x, y, out[r])
         return out
 
-    def wait(self, k, acc):
+    def wait(self, k, acc, pending):
         return list(acc)
 
 
@@ -71,7 +71,10 @@ def _element(k, f: Factor, row, column):
                   within)
     turn = w.pure("i32", "and i32 {}, {}", shifted(plain, 7), k.i32(per_row // 16 - 1))
     place = w.pure("i32", "xor i32 {}, {}", plain, w.mul(turn, k.i32(16)))
-    (x,) = k.get(pointer(k, w.add(f.address, place)), 1, f32)
+    start = f.address
+    if f.slot is not None:
+        start = w.add(start, w.mul(f.slot, k.i32(buffer.nbytes)))
+    (x,) = k.get(pointer(k, w.add(start, place)), 1, f32)
     return x
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tegula.codegen.loops.text import Val
+from tegula.codegen.loops.text import Val, wrap
 from tegula.codegen.simt.buffers import PIECE, Buffer
 from tegula.codegen.simt.kernel import Emitter
 from tegula.codegen.simt.layout import Layout, log2
@@ -140,12 +140,13 @@ class Wgmma(SharedUnit):
                     text.say(f"{self._verb} {{{accs}}}, {left}, {right}, {more}"
                              f"{self._tail(a, b)};")
         text.say("wgmma.commit_group.sync.aligned;")
-        text.say(f"wgmma.wait_group.sync.aligned {1 if asynchronous else 0};")
+        if not asynchronous:
+            text.say("wgmma.wait_group.sync.aligned 0;")
         return text.call(k)
 
-    def wait(self, k: Emitter, acc: list[Val]) -> list[Val]:
+    def wait(self, k: Emitter, acc: list[Val], pending: int) -> list[Val]:
         text = _Assembly(acc, False)
-        text.say("wgmma.wait_group.sync.aligned 0;")
+        text.say(f"wgmma.wait_group.sync.aligned {pending};")
         return text.call(k)
 
     @property
@@ -193,10 +194,12 @@ class Wgmma(SharedUnit):
         fixed = _SWIZZLE[buffer.row_bytes] << 62 | stride << 32 | leading << 16
         at = w.add(w.add(k.shared_base, f.address), moved)
         at = w.pure("i32", "lshr i32 {}, {}", at, k.i32(4))
-        at = w.pure("i32", "and i32 {}, {}", at, k.i32(0x3FFF))
-        wide = w.resize(at, "i64", False)
-        bits = fixed - (1 << 64) if fixed >> 63 else fixed
-        return w.pure("i64", "or i64 {}, {}", wide, w.const(bits, "i64"))
+        low = w.pure("i32", "or i32 {}, {}", at, k.i32(wrap(fixed & 0xFFFFFFFF, "i32")))
+        if f.slot is not None:  # copies lie within the 18 bits of an address in shared memory
+            low = w.add(low, w.mul(f.slot, k.i32(buffer.nbytes // PIECE)))
+        wide = w.resize(low, "i64", False)
+        high = wrap(fixed >> 32 << 32, "i64")
+        return w.pure("i64", "or i64 {}, {}", wide, w.const(high, "i64"))
 
     def _along_k(self, side: str, f: Factor) -> bool:
         return f.along_k if side == "a" else not f.along_k

@@ -204,6 +204,9 @@ class Rewriter:
         if op in self.n.units:
             self._shared_dot(op, self.n.units[op])
             return
+        if op.name == "dot_wait":
+            self._dot_wait(op)
+            return
         if op.opdef.pure and op.results and all(
             is_tile(r) and self.n.layout(r) is None for r in op.results
         ):
@@ -230,14 +233,27 @@ class Rewriter:
                 continue
             wanted = unit.a_registers if side == "a" else None
             groups[side].append(self.get(v, wanted))
-        if groups["a"] or groups["b"]:  # the op's scratch may be written again right after it
-            attrs["asynchronous"] = False
+            if wanted is None:  # the op's scratch may be written again right after it
+                attrs["asynchronous"] = False
         acc = self.get(op.operands[2], unit.layout)
         operands = [acc, *(v for g in groups.values() for v in g)]
         segments = (1, *(len(g) for g in groups.values()))
         new = Op(SCHEDULED["shared_dot"], operands, segments, attrs, (), [acc.type], op.loc)
         self.blocks[-1].append(new)
         self.bind(op.results[0], new.results[0], unit.layout)
+
+    def _dot_wait(self, op: Op) -> None:
+        """A wait for earlier products of a unit; products of any other kind are done."""
+        acc, (result,) = op.operands[0], op.results
+        dot, layout = op.operands[-1].owner, self.n.layout(acc)
+        unit = self.n.units.get(dot) if dot is not None else None
+        made = self.get(acc)
+        if unit is not None:
+            attrs = {**op.attrs, "unit": unit}
+            wait = Op(op.opdef, (made,), (1, 0), attrs, (), (made.type,), op.loc)
+            self.blocks[-1].append(wait)
+            made = wait.results[0]
+        self.bind(result, made, layout)
 
     def _outside(self, v: Value) -> bool:
         """Whether a tile comes from outside of the loop or branch that is being built."""
@@ -262,10 +278,13 @@ class Rewriter:
         (body,) = loop.regions
         for old, fresh, end in zip(loop.results, new.results, body.terminator.operands):
             dot = end.owner
+            if dot is not None and dot.name == "dot_wait":
+                dot = dot.operands[0].owner
             if dot is None or not dot.attrs.get("asynchronous") or dot not in self.n.units:
                 continue
             unit = self.n.units[dot]
-            wait = Op(SCHEDULED["dot_wait"], (fresh,), (1,), {"unit": unit}, (), (fresh.type,))
+            attrs = {"unit": unit, "pending": 0}
+            wait = Op(SCHEDULED["dot_wait"], (fresh,), (1, 0), attrs, (), (fresh.type,))
             self.blocks[-1].append(wait)
             self.bind(old, wait.results[0], unit.layout)
             self.out.layouts[fresh] = unit.layout

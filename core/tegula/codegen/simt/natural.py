@@ -312,6 +312,11 @@ def _readable(unit: SharedUnit, op: Op) -> bool:
     return True
 
 
+@_rule("dot_wait")
+def _dot_wait(n: Natural, op: Op) -> None:
+    n.give(op.results, n.layout(op.operands[0]))
+
+
 @_rule("shared_load")
 def _shared_load(n: Natural, op: Op) -> None:
     n.give(op.results, None)

@@ -10,8 +10,18 @@ becomes, with S copies of the buffer and copies that begin d iterations ahead,
             begin the copy of iteration i + d
             acc = dot(a, b, acc)
 
-Where all copies are bulk copies and all products run beside the threads, the barrier and the next
-copy come after the products, so that copies begin one iteration earlier with as many buffers.
+Products that run beside the threads may be under way while the next iteration begins: all of them,
+where nothing else needs their sums,
+
+    for i:  wait for the copy of iteration i;  barrier
+            acc = dot(a, b, acc)
+            begin the copy of iteration i + d
+            wait for the product of iteration i - 1
+
+with one buffer more than copies are ahead; or those whose sums nobody needs before the first
+product of the next iteration, which waits for them. There, and where there are two buffers only or
+all copies are bulk copies, whose arrival needs no barrier, the next copies begin after that wait
+and a barrier.
 
 What the addresses and masks depend on is computed twice: once for the iteration that runs and once
 for the one whose copy begins. Results do not depend on the number of stages: a copy that lies
@@ -88,10 +98,13 @@ class Found:
     stages: int
     """Iterations between the begin of a copy and its use."""
     copies: int
-    overlapped: set[Op]
-    """Products that may still be under way when the next iteration begins."""
-    late: bool
-    """Whether copies begin after the products of an iteration."""
+    running: dict[Op, Value]
+    """Products that may be under way when the next iteration begins, and the carried values that
+    become their sums."""
+    after: Op | None
+    """The product after which copies begin and earlier ones are waited for; None: before all."""
+    roomy: bool
+    """Whether copies go where no product reads that may be under way."""
     maps: list[TensorMap | None] = field(default_factory=list)
 
 
@@ -116,16 +129,17 @@ def find(loop: Op, axes: AxisInfos, simt: Simt, warps: int, stages: int) -> Foun
     tiles = {v: load for load in bulk for v in _tiles(load, uses)}
     tiles |= {load.results[0]: load for load in loads}
     whole = len(dots) == sum(op.name == "dot" for op in body.walk())
-    overlapped = (stages >= 3 or not loads) and whole and all(
-        _overlaps(op, loop, uses, tiles) and unit_of(op, simt, warps) for op in dots
-    )
-    late = overlapped and not loads
+    units = whole and all(unit_of(op, simt, warps) for op in dots)
+    running = _overlapped(dots, loop, uses, tiles) if units else {}
+    roomy = bool(running and loads) and stages > 2
+    after = dots[-1] if running else None
+    if units and not running:
+        running = _deferred(dots, loop, uses)
+        after = dots[0] if running else None
     # While a product is under way its buffers may not be written to: one copy more.
-    ahead = stages - 2 if overlapped and not late else stages - 1
-    copies = stages
+    ahead = stages - 2 if roomy else stages - 1
     fast = [fast_axis(axes, load.operands[0]) for load in loads]
-    beside = set(dots) if overlapped else set()
-    return Found(loop, loads, bulk, tiles, ops, carried, fast, ahead, copies, beside, late)
+    return Found(loop, loads, bulk, tiles, ops, carried, fast, ahead, stages, running, after, roomy)
 
 
 def _uses(body: Block) -> dict[Value, list[Op]]:
@@ -186,22 +200,43 @@ def _feeds(v: Value, uses: dict[Value, list[Op]]) -> bool:
     )
 
 
-def _overlaps(
-    dot: Op, loop: Op, uses: dict[Value, list[Op]], tiles: Container[Value]
-) -> bool:
-    """Whether nothing but the next iteration's product needs a product's result, and both factors
-    are copied ahead."""
+def _overlapped(
+    dots: Sequence[Op], loop: Op, uses: dict[Value, list[Op]], tiles: Container[Value]
+) -> dict[Op, Value]:
+    """All products with their sums, where nothing but the next iteration's product needs a
+    product's result and all factors are copied ahead."""
+    out = {}
+    for dot in dots:
+        acc = _carried(dot, loop, uses)
+        if acc is None or acc is not dot.operands[2] or uses[acc] != [dot]:
+            return {}
+        if not all(origin(v)[0] in tiles for v in dot.operands[:2]):
+            return {}
+        out[dot] = acc
+    return out
+
+
+def _deferred(dots: Sequence[Op], loop: Op, uses: dict[Value, list[Op]]) -> dict[Op, Value]:
+    """Products behind the first one whose results nobody needs before that of the next iteration,
+    with their sums."""
     (body,) = loop.regions
-    acc, (result,) = dot.operands[2], dot.results
-    if acc not in body.args[1:] or uses[acc] != [dot]:
-        return False
-    place = body.args.index(acc) - 1
-    ends = body.terminator
+    order = {inner: i for i, op in enumerate(body.ops)
+             for inner in (op, *(x for region in op.regions for x in region.walk()))}
+    out = {}
+    for dot in dots[1:]:
+        acc = _carried(dot, loop, uses)
+        if acc is not None and all(order[op] > order[dots[0]] for op in uses.get(acc, ())):
+            out[dot] = acc
+    return out
+
+
+def _carried(dot: Op, loop: Op, uses: dict[Value, list[Op]]) -> Value | None:
+    """The carried value that becomes a product's result; None if that is needed elsewhere."""
+    (body,) = loop.regions
+    (result,), ends = dot.results, body.terminator
     if uses[result] != [ends] or ends.operands.count(result) != 1:
-        return False
-    if ends.operands[place] is not result:
-        return False
-    return all(origin(v)[0] in tiles for v in dot.operands[:2])
+        return None
+    return body.args[ends.operands.index(result) + 1]
 
 
 def _slice(loop: Op, loads: Sequence[Op]) -> tuple[list[Op], list[int]] | None:
@@ -242,6 +277,39 @@ def fast_axis(axes: AxisInfos, ptr: Value) -> int:
     """The axis of a tile of two axes along which its addresses are neighbours."""
     first, second = (axes.vector_length(ptr, None, a) for a in (0, 1))
     return 0 if first > second else 1
+
+
+def under(b: Builder, mask: Value, runs: Value) -> Value | None:
+    """A mask that is false where the scalar `runs` is; None if it would not be cheaper than both.
+    A comparison with one number for all elements gets a number that nothing is less than."""
+    op = mask.owner
+    if op is None:
+        return None
+    if op.name in ("broadcast", "expand_dims"):
+        inner = under(b, op.operands[0], runs)
+        return inner and b.create(op.name, inner, **op.attrs)
+    if op.name == "and":
+        for x, y in (op.operands, op.operands[::-1]):
+            inner = under(b, x, runs)
+            if inner is not None:
+                return b.and_(inner, y)
+    if op.name != "cmp" or op.attrs["pred"] != "lt":
+        return None
+    x, y = op.operands
+    least = lowest(elem_of(y.type))
+    bound = y.owner
+    if least is None or bound is None or bound.name != "splat":
+        return None
+    (limit,) = bound.operands
+    limit = b.select(runs, limit, b.constant(least, limit.type))
+    return b.cmp(x, b.splat(limit, **bound.attrs), pred="lt")
+
+
+def lowest(e: object) -> int | None:
+    """The least number of an integer type."""
+    if not isinstance(e, DType) or not e.is_int:
+        return None
+    return -(1 << e.bits - 1) if e.is_signed else 0
 
 
 class Pipelined:
@@ -323,10 +391,14 @@ class Pipelined:
         for load in f.loads:
             ptr = inner.value(load.operands[0])
             shape = shape_of(ptr.type)
-            mask = b.splat(runs, shape=shape)
             given = load.operand("mask")
+            mask = None
             if given is not None:
-                mask = b.and_(mask, inner.value(given))
+                mask = under(b, inner.value(given), runs)
+            if mask is None:
+                mask = b.splat(runs, shape=shape)
+                if given is not None:
+                    mask = b.and_(mask, inner.value(given))
             assert elem_of(mask.type) is i1
             emit(b, "async_copy", [ptr, slot, mask], {"buffer": self.buffers[load]}, (1, 1, 1))
         if f.loads:
@@ -356,16 +428,16 @@ class Pipelined:
         read, write = fresh.args[-2:]
         if f.loads:
             emit(b, "async_wait", [], {"pending": f.stages - 1})
-        last = next((op for op in reversed(body.ops) if op in f.overlapped), None)
         nexts: list[Value] = []
 
         def begin() -> None:
-            emit(b, "barrier", [], {})
             later = b.add(iv, self._times(b, step, f.stages))
             runs = self.runs(b, iv, ub, step, f.stages)
             nexts.extend(self._begin(b, cloner, later, runs, carried, write))
 
-        if not f.late:
+        if f.loads or f.after is None:
+            emit(b, "barrier", [], {})
+        if f.after is None:
             begin()
         parities = []
         if f.bulk:
@@ -378,20 +450,37 @@ class Pipelined:
                 cloner.map[op.results[0]] = tile.results[0]
             elif op in f.bulk:
                 continue
-            elif op in f.overlapped:
+            elif op in f.running:
                 operands = cloner.values(op.operands)
                 attrs = {**op.attrs, "asynchronous": True}
                 dot = Op(op.opdef, operands, op.segments, attrs, (), [op.results[0].type], op.loc)
                 b.block.ops.append(dot)
                 cloner.map[op.results[0]] = dot.results[0]
-                if f.late and op is last:
-                    begin()
             else:
                 cloner.ops([op])
+            if op is not f.after:
+                continue
+            if f.roomy:
+                begin()
+            self._wait(b, op)
+            if not f.roomy:
+                emit(b, "barrier", [], {})
+                begin()
         ends = [cloner.value(v) for v in body.terminator.operands]
         ends += [*nexts, *parities, self._next(b, read), self._next(b, write)]
         b.create("yield", ends)
         cloner.out = saved
+
+    def _wait(self, b: Builder, product: Op) -> None:
+        """After a product: wait for those of the iteration before."""
+        running, cloner = self.f.running, self.cloner
+        of = cloner.value(product.results[0])
+        own = product in running  # then all products run, and those of this iteration may go on
+        for dot, carried in running.items():
+            v = dot.results[0] if own else carried
+            pending = len(running) if own else 0
+            wait = emit(b, "dot_wait", [cloner.value(v), of], {"pending": pending}, (1, 1))
+            cloner.map[v] = wait.results[0]
 
     def _next(self, b: Builder, slot: Value) -> Value:
         after = b.add(slot, b.constant(1, i32))

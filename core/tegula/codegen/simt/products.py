@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Factor:
-    """Where a factor is: in registers, or in shared memory at an offset. `transposed` means
-    that the buffer holds the factor with its axes exchanged."""
+    """Where a factor is: in registers, or in shared memory in the copy `slot` of a buffer at an
+    offset. `transposed` means that the buffer holds the factor with its axes exchanged."""
 
     regs: tuple[Val, ...] = ()
     buffer: Buffer | None = None
     address: Val | None = None
+    slot: Val | None = None
     transposed: bool = False
 
     @property
@@ -54,12 +55,11 @@ class SharedUnit(ABC):
     @abstractmethod
     def emit(self, k: Emitter, acc: list[Val], a: Factor, b: Factor, asynchronous: bool
              ) -> list[Val]:
-        """acc + a @ b. If `asynchronous` the product of the previous call is done when this one
-        returns, but not its own."""
+        """acc + a @ b. If `asynchronous` the product may be under way when this returns."""
 
     @abstractmethod
-    def wait(self, k: Emitter, acc: list[Val]) -> list[Val]:
-        """The accumulators when everything is done."""
+    def wait(self, k: Emitter, acc: list[Val], pending: int) -> list[Val]:
+        """The accumulators when everything is done but the last `pending` products."""
 
 
 def unit_of(op: Op, simt: Simt, warps: int) -> SharedUnit | None:
@@ -138,8 +138,9 @@ def _shared_dot(k: Emitter, op: Op) -> None:
         else:
             buffer, transposed = op.attrs[side + "_buffer"]
             slot = op.operand(side + "_slot")
-            base = place(k, buffer, k.scalar(slot) if slot is not None else None)
-            factors[side] = Factor(buffer=buffer, address=base, transposed=transposed)
+            start = place(k, buffer, None)
+            copy = k.scalar(slot) if slot is not None and buffer.copies > 1 else None
+            factors[side] = Factor((), buffer, start, copy, transposed)
     if laid:
         k.simt.shared_fence(w)
         k.barrier()
@@ -152,4 +153,4 @@ def _shared_dot(k: Emitter, op: Op) -> None:
 @lowers("dot_wait")
 def _dot_wait(k: Emitter, op: Op) -> None:
     unit: SharedUnit = op.attrs["unit"]
-    k.set(op.results[0], unit.wait(k, k.regs(op.operands[0])))
+    k.set(op.results[0], unit.wait(k, k.regs(op.operands[0]), op.attrs["pending"]))

@@ -120,9 +120,12 @@ class SharedDot:
 
 @op("dot_wait", traits="pure scheduled")
 class DotWait:
-    """The accumulator when all products are done."""
+    """The accumulator when all products are done but the last `pending`. `of` is the result of one
+    that the same unit makes; without it, the accumulator is.
+    """
 
-    operands = "acc"
+    operands = "acc of?"
+    attrs = {"pending": 0}
 
     def infer(op: Op) -> list[Type]:
         return [op.operands[0].type]
