@@ -77,8 +77,8 @@ does its work). The exact values come from numpy and scipy in f64 for f32, and f
 double or mpmath for f64. Where a bound names a size, results below that size are measured in its
 unit: close to their zeros such functions have fewer digits. "f64" marks functions that compute in
 f64 also for f32 (`lgamma` only below 0). For a device without f64 they are computed in f32:
-`rsqrt_rn` is still correctly rounded, `lgamma` keeps its bound, and the Bessel functions are off by at
-most 4e-7 (of higher orders 5e-6), or by that part of a value above 1.
+`rsqrt_rn` is still correctly rounded, `lgamma` keeps its bound, and the Bessel functions are off by
+at most 4e-7 (of higher orders 5e-6), or by that part of a value above 1.
 
 | function | | type | bound | measured | at | tried |
 |---|---|---|---|---|---|---|
