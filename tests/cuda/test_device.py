@@ -16,6 +16,7 @@ pytest.importorskip("tegula_cuda")
 from cuda_hand import artifact_of, registered
 
 import tegula
+import tegula.language as tl
 from tegula.config import config
 from tegula.errors import DeviceAssertionError, GridError, KernelError, OutOfResources
 from tegula.plugin import DeviceError
@@ -344,6 +345,49 @@ def test_launches_are_recorded_into_graphs() -> None:
     graph.replay()
     torch.cuda.synchronize()
     assert torch.equal(z, torch.full_like(z, 104.0))
+
+
+@pytest.mark.usefixtures("hand")
+def test_the_first_launch_of_a_kernel_can_be_in_a_graph() -> None:
+    torch = torch_or_skip()
+    x, y = (torch.full((N,), float(k), device="cuda") for k in (1, 2))
+    z = torch.zeros(N, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        add[(8,)](x, y, z, N)
+    graph.replay()
+    torch.cuda.synchronize()
+    assert torch.equal(z, torch.full_like(z, 3.0))
+
+
+@tegula.jit
+def one_more(x, y, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.load(x + i) + 1)
+
+
+def test_kernels_that_start_early_see_what_was_written_before(device: CudaDevice) -> None:
+    needs_hopper(device)
+    x, y = (tegula.asarray(np.zeros(1 << 20, np.float32), device="cuda") for _ in range(2))
+    for _ in range(100):
+        one_more[(1024,)](x, y, BLOCK=1024, launch_pdl=True)
+        one_more[(1024,)](y, x, BLOCK=1024, launch_pdl=True)
+    np.testing.assert_array_equal(x.numpy(), np.full(1 << 20, 200, np.float32))
+
+
+@pytest.mark.skipif(len(_PROBE.devices) < 2, reason="one device only")
+def test_each_of_several_devices_works_on_its_arrays() -> None:
+    made = []
+    for index in range(len(_PROBE.devices)):
+        x, y = (
+            tegula.asarray(np.full(1024, index, np.float32), device=f"cuda:{index}")
+            for _ in range(2)
+        )
+        one_more[(1,)](x, y, BLOCK=1024)
+        made.append(y)
+    for index, y in enumerate(made):
+        assert y.device == f"cuda:{index}"
+        np.testing.assert_array_equal(y.numpy(), np.full(1024, index + 1, np.float32))
 
 
 @pytest.mark.usefixtures("hand")
