@@ -10,13 +10,15 @@ import pytest
 
 pytest.importorskip("tegula_cuda")
 
-from cuda.test_code import F16, F32, ptx_of
+from cuda_ptx import ptx_of
 
 import tegula
 import tegula.language as tl
 from tegula.ir import types as ir
+from tegula.ir.types import Pointer
 from tegula_cuda import ptxas
 
+F32, F16 = Pointer(ir.f32), Pointer(ir.f16)
 EVENTS = {
     r"cp\.async\.wait_group (\d+)": "copied but {}",
     r"bar\.sync": "meet",

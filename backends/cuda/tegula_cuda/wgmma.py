@@ -194,8 +194,9 @@ class Wgmma(SharedUnit):
         fixed = _SWIZZLE[buffer.row_bytes] << 62 | stride << 32 | leading << 16
         at = w.add(w.add(k.shared_base, f.address), moved)
         at = w.pure("i32", "lshr i32 {}, {}", at, k.i32(4))
+        at = w.pure("i32", "and i32 {}, {}", at, k.i32(0x3FFF))  # above: whose, in a cluster
         low = w.pure("i32", "or i32 {}, {}", at, k.i32(wrap(fixed & 0xFFFFFFFF, "i32")))
-        if f.slot is not None:  # copies lie within the 18 bits of an address in shared memory
+        if f.slot is not None:  # no carry: all copies lie within those 18 bits of an address
             low = w.add(low, w.mul(f.slot, k.i32(buffer.nbytes // PIECE)))
         wide = w.resize(low, "i64", False)
         high = wrap(fixed >> 32 << 32, "i64")
