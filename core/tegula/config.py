@@ -71,6 +71,21 @@ def _text(text: str) -> str | None:
     return text or None
 
 
+def _converted(knob: Knob, value: Any) -> Any:
+    """A value that a program gave; texts mean what they mean in the environment."""
+    if value is None:
+        return None
+    if isinstance(value, (str, os.PathLike)):
+        return knob.parse(os.fspath(value))
+    if isinstance(value, (bool, int)) and knob.parse in (_flag, _count):
+        return knob.parse(str(int(value)))
+    if isinstance(value, (list, tuple)) and knob.parse is _names:
+        return tuple(value)
+    if knob.parse in (_flag, _count, _names, _text):
+        raise ValueError(f"{type(value).__name__} is no type for it")
+    return value
+
+
 KNOBS: dict[str, Knob] = {
     knob.name: knob
     for knob in (
@@ -183,11 +198,12 @@ class Config:
             knob = KNOBS.get(name)
             if knob is None:
                 raise ConfigError(f"there is no setting {name!r}{nearest(name, KNOBS)}")
-            if isinstance(value, list):
-                value = tuple(value)
-            if isinstance(knob.default, tuple) and isinstance(value, str):
-                value = knob.parse(value)
-            out[name] = value
+            try:
+                out[name] = _converted(knob, value)
+            except ValueError as error:
+                raise ConfigError(
+                    f"setting {name}={value!r} cannot be understood ({error}); it is: {knob.doc}"
+                ) from None
         return out
 
     def set(self, **values: Any) -> None:

@@ -36,6 +36,11 @@ def test_warmups_are_compiled_when_the_block_ends() -> None:
     assert not isinstance(fill.warmup(np.dtype("float32"), 13, grid=(1,)), FutureKernel)
 
 
+def test_what_is_no_executor_is_refused() -> None:
+    with pytest.raises(TypeError, match="takes an executor, such as a ThreadPoolExecutor, not int"):
+        tegula.AsyncCompileMode(3)  # type: ignore[arg-type]
+
+
 def test_errors_come_when_the_block_ends_or_are_ignored() -> None:
     with ThreadPoolExecutor(1) as pool:
         never = pytest.raises(tegula.errors.CompilationError, match="never")

@@ -12,7 +12,7 @@ import pytest
 import tegula
 import tegula.language as tl
 from tegula.config import config
-from tegula.errors import AutotunerError, OutOfResources
+from tegula.errors import ArgumentError, AutotunerError, OutOfResources
 from tegula.runtime import autotune as tuning
 
 CONFIGS = [tegula.Config({"BLOCK": n}) for n in (16, 32, 64)]
@@ -248,6 +248,12 @@ def test_warmup_compiles_what_pruning_leaves() -> None:
     kernel = tegula.autotune(CONFIGS, ["n"])(add_one)
     compiled = kernel.warmup(np.dtype("float32"), 64, grid=(1,))
     assert len(compiled) == 3 and len({c.hash for c in compiled}) == 3
+
+
+def test_heuristics_that_ask_for_what_no_launch_has() -> None:
+    kernel = tegula.heuristics({"BLOCK": lambda args: args["size"]})(add_one)
+    with pytest.raises(ArgumentError, match="heuristic 'BLOCK' of kernel .* asks for 'size'"):
+        kernel[(1,)](np.zeros(8, np.float32), 8)
 
 
 def test_heuristics_see_arguments_options_and_each_other() -> None:

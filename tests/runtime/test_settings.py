@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,6 +65,23 @@ def test_unknown_settings() -> None:
         config.set(cache_dirs="x")
     with pytest.raises(ConfigError), config.scope(nonsense=1):
         pass
+
+
+@pytest.mark.parametrize(
+    "given", [{"debug": "x"}, {"debug": -1}, {"debug": 1.5}, {"interpret": 2}, {"device": 3}]
+)
+def test_values_that_a_setting_cannot_have(given: dict[str, Any]) -> None:
+    (name,) = given
+    with pytest.raises(ConfigError, match=f"setting {name}=.*cannot be understood.*it is: "):
+        config.set(**given)
+    with pytest.raises(ConfigError), config.scope(**given):
+        pass
+
+
+def test_texts_and_paths_mean_what_they_mean_in_the_environment(tmp_path: Path) -> None:
+    with config.scope(debug="2", interpret="no", only="a, b", dump=tmp_path):
+        assert config.debug == 2 and config.interpret is False
+        assert config.only == ("a", "b") and config.dump == str(tmp_path)
 
 
 def test_unknown_variables_warn_once(monkeypatch: pytest.MonkeyPatch) -> None:

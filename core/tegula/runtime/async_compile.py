@@ -46,6 +46,11 @@ class AsyncCompileMode:
     """
 
     def __init__(self, executor: Executor, *, ignore_errors: bool = False) -> None:
+        if not hasattr(executor, "submit"):
+            raise TypeError(
+                f"an AsyncCompileMode takes an executor, such as a ThreadPoolExecutor, not "
+                f"{type(executor).__name__}"
+            )
         self.executor = executor
         self.ignore_errors = ignore_errors
         self._futures: list[Future[Any]] = []

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
+from tegula.errors import ArgumentError
 from tegula.runtime.interface import KernelInterface, base_function, base_kernel
 
 Heuristic = Callable[[dict[str, Any]], Any]
@@ -29,7 +30,13 @@ class Heuristics(KernelInterface):
         """Compute the arguments and launch."""
         known = {**dict(zip(self.arg_names, args)), **kwargs}
         for name, heuristic in self.values.items():
-            kwargs[name] = known[name] = heuristic(dict(known))
+            try:
+                kwargs[name] = known[name] = heuristic(dict(known))
+            except KeyError as error:
+                raise ArgumentError(
+                    f"the heuristic {name!r} of kernel `{self.base_fn.__name__}` asks for {error}, "
+                    "which is neither an argument nor an option of this launch"
+                ) from error
         return self.fn.run(*args, **kwargs)
 
 
