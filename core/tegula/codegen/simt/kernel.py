@@ -333,6 +333,8 @@ class Emitter:
         if bits <= 32:
             word = w.resize(raw, "i32", False)
             word = self.simt.shuffle(w, word, mode, by)
+            if bits == 1:  # not all of LLVM's targets truncate to booleans rightly
+                return w.icmp("ne", word, self.i32(0))
             return self.cooked(w.resize(word, f"i{bits}", False), x.ty)
         low = w.pure("i32", "trunc i64 {} to i32", raw)
         high = w.pure("i32", "trunc i64 {} to i32",
