@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import gc
 import threading
 import time
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ import tegula
 import tegula.language as tl
 from tegula.config import config
 from tegula.errors import CompilationError, LaunchError
+from tegula.runtime import compiler
 
 N = 100
 
@@ -323,3 +325,31 @@ def test_dump_writes_every_stage(tmp_path: Any, backend_name: str) -> None:
         text = path.read_text()
         assert str(parse_module(text)) == text.rstrip("\n") or parse_module(text)
     copy.forget()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_python_collects_no_garbage_while_a_kernel_is_compiled(
+    monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    @tegula.jit
+    def kernel(out_ptr, FAILS: tl.constexpr):
+        tl.static_assert(not FAILS)
+        tl.store(out_ptr, 3)
+
+    seen = []
+    build = compiler.build_module
+
+    def noted(*args: Any) -> Any:
+        seen.append(gc.isenabled())
+        return build(*args)
+
+    monkeypatch.setattr(compiler, "build_module", noted)
+    out = np.zeros(1, np.int32)
+    with config.scope(cache=False):
+        if fails:
+            with pytest.raises(CompilationError):
+                kernel[(1,)](out, fails)
+        else:
+            kernel[(1,)](out, fails)
+    assert seen == [False]
+    assert gc.isenabled()

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import gc
 import hashlib
 import json
 import os
@@ -195,6 +196,20 @@ def build_module(request: Request, timing: Timing, notes: list[str] | None = Non
     return result
 
 
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """Put off Python's search for garbage: a compilation makes enough objects to begin one, which
+    takes longer than many a kernel's passes, and finds little."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@_no_collection()
 def _compile(request: Request, timing: Timing) -> Artifact:
     notes: list[str] = []
     module = build_module(request, timing, notes)
