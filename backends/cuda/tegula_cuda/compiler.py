@@ -17,7 +17,6 @@ from tegula.plugin import (
     Options,
     Target,
     TritonTarget,
-    UnsupportedError,
     digest,
 )
 from tegula.runtime import stages
@@ -79,28 +78,15 @@ class CudaCompiler(Compiler):
         return pipeline(target, options)
 
     def emit(self, module: Module, target: Target, options: Options) -> Artifact:
-        from tegula.codegen.loops.evaluate import Unsupported
-        from tegula.codegen.simt.lower import entry_of
-        from tegula_cuda.simt import lowered
+        from tegula.codegen.simt.emit import emit
+        from tegula_cuda.simt import CudaSimt
 
         assert isinstance(options, CudaOptions)
-        (kernel,) = module.kernels
-        try:
-            made = lowered(module, target, options)
-        except Unsupported as error:
-            op = error.op
-            raise UnsupportedError("cuda", op.name, error.why, loc=op.loc) from None
+        simt = CudaSimt(target, options)
+        made = emit(module, simt, target, options, num_stages=options.num_stages)
         stages.record("llir", made.text)
-        metadata = {
-            **made.metadata,
-            "shared_bytes": made.shared_bytes,
-            "shared": made.shared_bytes,
-            "num_warps": options.num_warps,
-            "asserts": list(made.asserts),
-            "alias_pairs": [list(pair) for pair in made.alias_pairs],
-        }
-        params = tuple(str(p.type) for p in kernel.body.args)
-        return finish(made.text, entry_of(kernel.name), params, metadata, target, options)
+        facts = {**made.facts, "prints": simt.prints}
+        return finish(made.text, made.entry, made.params, facts, target, options)
 
     def triton(self, target: Target) -> TritonTarget:
         return TritonTarget("cuda", target["capability"], WARP_SIZE, READINGS)

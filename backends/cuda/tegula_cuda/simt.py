@@ -17,10 +17,8 @@ from tegula_cuda.target import TRIPLE, WARP_SIZE, features_of
 from tegula_cuda.tma import TensorCopies
 
 if TYPE_CHECKING:
-    from tegula.codegen.simt.lower import Lowered
     from tegula.codegen.simt.matrix import MatrixUnit
     from tegula.codegen.simt.products import SharedUnit
-    from tegula.ir import Module
     from tegula.passes import Pipeline
     from tegula.plugin import Options
 
@@ -224,23 +222,6 @@ def _alignment(ty: str, facts: dict[str, Any]) -> str:
 
 # -------------------------------------------------------------------------------------------------
 # What the compiler asks for
-
-
-def lowered(module: Module, target: Target, options: CudaOptions) -> Lowered:
-    """The module's kernel as LLVM text."""
-    from tegula.codegen.simt.lower import lower
-
-    simt = CudaSimt(target, options)
-    made = lower(
-        module,
-        simt,
-        num_warps=options.num_warps,
-        num_stages=options.num_stages,
-        assume_disjoint=options.assume_disjoint,
-        debug=options.debug,
-    )
-    made.metadata["prints"] = simt.prints
-    return made
 
 
 def pipeline(target: Target, options: Options) -> Pipeline:
