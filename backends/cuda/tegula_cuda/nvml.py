@@ -12,26 +12,16 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import astuple, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(NamedTuple):
     """One device."""
 
     name: str
     major: int
     minor: int
     memory: int
-
-
-class _Memory(ctypes.Structure):
-    _fields_ = (
-        ("total", ctypes.c_ulonglong),
-        ("free", ctypes.c_ulonglong),
-        ("used", ctypes.c_ulonglong),
-    )
 
 
 _SECONDS = 20
@@ -106,7 +96,7 @@ def _look(library: Any, wanted: list[int] | None) -> tuple[tuple[int, int], list
 
 def _device(library: Any, index: int) -> Seen:
     device, name = ctypes.c_void_p(), ctypes.create_string_buffer(96)
-    major, minor, memory = ctypes.c_int(), ctypes.c_int(), _Memory()
+    major, minor, memory = ctypes.c_int(), ctypes.c_int(), (ctypes.c_ulonglong * 3)()
     now, pending = ctypes.c_uint(), ctypes.c_uint()
     _check(library.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(device)))
     if library.nvmlDeviceGetMigMode(device, ctypes.byref(now), ctypes.byref(pending)) == 0:
@@ -117,7 +107,7 @@ def _device(library: Any, index: int) -> Seen:
         library.nvmlDeviceGetCudaComputeCapability(device, ctypes.byref(major), ctypes.byref(minor))
     )
     _check(library.nvmlDeviceGetMemoryInfo(device, ctypes.byref(memory)))
-    return Seen(name.value.decode(), major.value, minor.value, memory.total)
+    return Seen(name.value.decode(), major.value, minor.value, memory[0])
 
 
 def _check(result: int) -> None:
@@ -127,4 +117,4 @@ def _check(result: int) -> None:
 
 if __name__ == "__main__":
     _answer = look()
-    print(json.dumps([_answer[0], [astuple(d) for d in _answer[1]]] if _answer else None))
+    print(json.dumps(_answer))
