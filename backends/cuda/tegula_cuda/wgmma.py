@@ -61,6 +61,10 @@ class Wgmma(SharedUnit):
     across: int
 
     @property
+    def groups(self) -> int:  # type: ignore[override]
+        return self.down * self.across
+
+    @property
     def width(self) -> int:
         """Columns of one instruction."""
         return min(WIDEST, self.shape[1] // self.across)

@@ -15,13 +15,12 @@ where nothing else needs their sums,
 
     for i:  wait for the copy of iteration i;  barrier
             acc = dot(a, b, acc)
+            wait for the product of iteration i - 1;  barrier
             begin the copy of iteration i + d
-            wait for the product of iteration i - 1
 
-with one buffer more than copies are ahead; or those whose sums nobody needs before the first
-product of the next iteration, which waits for them. There, and where there are two buffers only or
-all copies are bulk copies, whose arrival needs no barrier, the next copies begin after that wait
-and a barrier.
+or, if the threads are one group for the unit, those whose sums nobody needs before the first
+product of the next iteration, which waits for them. Bulk copies need no first barrier. (With copies
+right after the product, one of them less ahead, one barrier is enough; that was far slower.)
 
 What the addresses and masks depend on is computed twice: once for the iteration that runs and once
 for the one whose copy begins. Results do not depend on the number of stages: a copy that lies
@@ -102,9 +101,7 @@ class Found:
     """Products that may be under way when the next iteration begins, and the carried values that
     become their sums."""
     after: Op | None
-    """The product after which copies begin and earlier ones are waited for; None: before all."""
-    roomy: bool
-    """Whether copies go where no product reads that may be under way."""
+    """The product after which earlier ones are waited for and copies begin; None: before all."""
     maps: list[TensorMap | None] = field(default_factory=list)
 
 
@@ -129,17 +126,14 @@ def find(loop: Op, axes: AxisInfos, simt: Simt, warps: int, stages: int) -> Foun
     tiles = {v: load for load in bulk for v in _tiles(load, uses)}
     tiles |= {load.results[0]: load for load in loads}
     whole = len(dots) == sum(op.name == "dot" for op in body.walk())
-    units = whole and all(unit_of(op, simt, warps) for op in dots)
-    running = _overlapped(dots, loop, uses, tiles) if units else {}
-    roomy = bool(running and loads) and stages > 2
+    units = [unit_of(op, simt, warps) for op in dots] if whole else [None]
+    running = _overlapped(dots, loop, uses, tiles) if all(units) else {}
     after = dots[-1] if running else None
-    if units and not running:
+    if not running and all(unit is not None and unit.groups == 1 for unit in units):
         running = _deferred(dots, loop, uses)
         after = dots[0] if running else None
-    # While a product is under way its buffers may not be written to: one copy more.
-    ahead = stages - 2 if roomy else stages - 1
     fast = [fast_axis(axes, load.operands[0]) for load in loads]
-    return Found(loop, loads, bulk, tiles, ops, carried, fast, ahead, stages, running, after, roomy)
+    return Found(loop, loads, bulk, tiles, ops, carried, fast, stages - 1, stages, running, after)
 
 
 def _uses(body: Block) -> dict[Value, list[Op]]:
@@ -460,12 +454,9 @@ class Pipelined:
                 cloner.ops([op])
             if op is not f.after:
                 continue
-            if f.roomy:
-                begin()
             self._wait(b, op)
-            if not f.roomy:
-                emit(b, "barrier", [], {})
-                begin()
+            emit(b, "barrier", [], {})
+            begin()
         ends = [cloner.value(v) for v in body.terminator.operands]
         ends += [*nexts, *parities, self._next(b, read), self._next(b, write)]
         b.create("yield", ends)

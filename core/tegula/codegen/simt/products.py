@@ -41,6 +41,8 @@ class SharedUnit(ABC):
 
     layout: Layout
     """Where the accumulators are."""
+    groups: int = 1
+    """Groups of warps that make their parts of the product on their own."""
     a_registers: Layout | None = None
     """The layout in which the left factor may come in registers; None if it may not."""
 
