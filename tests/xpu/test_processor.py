@@ -171,3 +171,32 @@ def test_warps_are_chosen_where_a_launch_does_not_say():
     assert warps(REDUCE, "cpu", num_warps=2) == 2
     assert warps(SWAP, "cpu", num_warps=8) == 8
     assert warps(REDUCE, "xe-hpc") == 4
+
+
+@tegula.jit
+def far_away(x, o, far, back, BLOCK: tl.constexpr):
+    i = far + tl.arange(0, BLOCK)
+    tl.store(o + tl.arange(0, BLOCK), tl.load(x + back + i, mask=i < 0, other=-1))
+
+
+def test_indices_that_wrap_around_within_a_vector():
+    """The runtime takes indices for neighbours before they wrap around; see `simt.whole`."""
+    x = np.arange(256, dtype=np.int32)
+    for warps in (None, 1):
+        o = on_device(np.zeros(128, np.int32))
+        far = 2**31 - 21
+        far_away[(1,)](on_device(x), o, far, 2**31, BLOCK=128, **launched(warps))
+        np.testing.assert_array_equal(o.numpy(), np.where(np.arange(128) < 21, -1,
+                                                          np.arange(128) - 21))  # fmt: skip
+
+
+@tegula.jit
+def counted_alike(o, BINS: tl.constexpr, N: tl.constexpr):
+    counts = tl.histogram(tl.full((N,), 1, tl.int32), BINS)
+    tl.store(o + tl.arange(0, BINS), counts)
+
+
+def test_counters_at_known_places():
+    o = on_device(np.zeros(16, np.int32))
+    counted_alike[(1,)](o, 16, 32)
+    assert list(o.numpy()[:3]) == [0, 32, 0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tegula.plugin import BackendSpec, ConformanceProfile, Expectation, HealthCheck, hookimpl
+from tegula.plugin import BackendSpec, HealthCheck, hookimpl
 
 INSTALL = "pip install 'tegula[xpu]'"
 INTERFACE = "__sycl_usm_array_interface__"
@@ -33,14 +33,3 @@ def tegula_health_checks() -> list[HealthCheck]:
     from tegula_xpu import health
 
     return health.checks()
-
-
-@hookimpl
-def tegula_conformance() -> ConformanceProfile:
-    wraps = Expectation(
-        "memory.wrapped.address*",
-        "xfail",
-        "Intel's OpenCL runtime for processors widens 32-bit indices that overflow",
-        until="1.0",
-    )
-    return ConformanceProfile("xpu", (wraps,))

@@ -183,6 +183,13 @@ class XpuSimt(Simt):
     def lane_id(self, w: Writer) -> Val:
         return w.pure("i32", "call spir_func i32 @_Z22get_sub_group_local_idv()")
 
+    def hidden_lane(self, w: Writer) -> Val:
+        zero = w.name()
+        w.blocks[0].lines.insert(0, f"  {zero} = alloca i32, align 4")
+        w.do(f"store volatile i32 0, ptr {zero}, align 4")
+        seen = w.here("i32", f"load volatile i32, ptr {zero}, align 4")
+        return w.here("i32", f"xor i32 {self.lane_id(w).text}, {seen.text}")
+
     def warp_id(self, w: Writer) -> Val:
         return w.pure("i32", "call spir_func i32 @_Z16get_sub_group_idv()")
 

@@ -17,6 +17,7 @@ from tegula.codegen.simt.matrix import planned
 from tegula.codegen.simt.natural import ACCESSES, Natural, is_tile, source_layout
 from tegula.codegen.simt.products import SharedUnit, kept_buffer, origin
 from tegula.codegen.simt.shapes import concatenated
+from tegula.codegen.simt.whole import WHOLE
 from tegula.ir.core import Block, Cloner, Function, Op, Value
 from tegula.ir.opdef import SCHEDULED
 from tegula.ir.types import shape_of
@@ -71,6 +72,8 @@ class Rewriter:
         self.depth: dict[Value, int] = {}
         self.kept: dict[tuple[Value, str, int], Buffer] = {}
         self.blocks: list[list[Op]] = []
+        self.floor = 0
+        """The outermost block in which ops may be placed."""
 
     def run(self) -> Assigned:
         self.out.function = self.n.function.with_body(self.block(self.n.function.body))
@@ -146,6 +149,7 @@ class Rewriter:
 
     def _place(self, op: Op, olds: Sequence[Value], layouts: Sequence[Layout], depth: int) -> Value:
         """Append an op without effects as far out as its operands allow."""
+        depth = max(depth, self.floor)
         self.blocks[depth].append(op)
         for old, new, layout in zip(olds, op.results, layouts):
             self.bind(old, new, layout if is_tile(new) else None)
@@ -342,7 +346,11 @@ class Rewriter:
         n = self.n
         if op.name == "if":
             ends = [n.layout(r) for r in op.results]
+            outer = self.floor
+            if WHOLE in op.attrs:  # its two forms share nothing
+                self.floor = len(self.blocks)
             regions = [self.block(r, ends=ends) for r in op.regions]
+            self.floor = outer
             self._append(op, [self.get(op.operands[0])], regions)
             return
         if op.name == "for":

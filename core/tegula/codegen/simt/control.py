@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tegula.codegen.loops.lanes import reg_type, signed
 from tegula.codegen.loops.text import Scope, Val
 from tegula.codegen.simt.registry import lowers
+from tegula.codegen.simt.whole import WHOLE
 from tegula.ir.core import Op, Value
 from tegula.ir.types import elem_of
 
@@ -129,6 +130,8 @@ def _if(k: Emitter, op: Op) -> None:
     branch = w.begin_if(k.scalar(op.operands[0]))
     then = _flat(k, k.block(op.regions[0]))
     w.begin_else(branch)
+    if WHOLE in op.attrs:
+        k.hidden = k.simt.hidden_lane(w)
     other = _flat(k, k.block(op.regions[1]))
     _bind(k, op.results, w.end_if(branch, then, other))
 

@@ -111,6 +111,10 @@ class Simt:
         number serves it better than bits of `thread_id`."""
         return None
 
+    def hidden_lane(self, w: Writer) -> Val:
+        """The same, at this place, so that compilers cannot tell that neighbours differ by 1."""
+        raise NotImplementedError
+
     def warp_id(self, w: Writer) -> Val | None:
         """Number of the warp in its program, where `lane_id` gives something."""
         return None

@@ -34,6 +34,7 @@ from tegula.codegen.simt.registry import LOWERINGS, Context, shared_size
 from tegula.codegen.simt.rounding import coarse_values
 from tegula.codegen.simt.scratch import Plan
 from tegula.codegen.simt.transfer import Waiting
+from tegula.codegen.simt.whole import CAREFUL
 from tegula.ir.core import Block, Function, Op, Value
 from tegula.ir.types import Pointer, ScalarType, elem_of, shape_of
 
@@ -60,6 +61,10 @@ class Emitter:
         self.asserts: list[str] = []
         self.axes: AxisInfos
         self.origins: Mapping[Value, Value] = {}
+        self.hidden: Val | None = None
+        """The number of the lane where compilers may not see which are neighbours; see `whole`."""
+        if function.attrs.get(CAREFUL):
+            self.hidden = self.simt.hidden_lane(self.w)
         self._memo: dict[Any, Val] = {}
 
     def origin(self, v: Value) -> Value:
@@ -201,6 +206,8 @@ class Emitter:
 
     @property
     def lane(self) -> Val:
+        if self.hidden is not None:
+            return self.hidden
         found = self.simt.lane_id(self.w)
         return self.bits(self.thread, 0, log2(self.simt.warp_size)) if found is None else found
 

@@ -1,13 +1,14 @@
-"""Kernels whose masks hold everywhere in most programs: the body is written twice, without masks
-for programs that are wholly inside, and as it was for the others.
+"""Kernels with a body for the usual case: no index wraps around, and masks hold everywhere.
 
-What grows along every axis is below a bound everywhere if its last element is, unless it wraps
-around on the way, which shows in a last element that is less than the first.
+Where warps are vectors, compilers take neighbouring indices for neighbours in memory before they
+wrap around at 32 bits, which is wrong if they do. So intervals of all indices are computed before
+the body, in 64 bits. If nothing wraps, the body runs as it is, and without masks that the intervals
+decide; otherwise it runs in a form in which compilers see no neighbours, which is slow. Kernels
+whose intervals cannot be known beforehand have that form only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -15,197 +16,238 @@ from tegula.analysis.alias import is_pure
 from tegula.ir.builder import Builder
 from tegula.ir.core import Block, Cloner, Function, Op, Value
 from tegula.ir.patterns import constant_value
-from tegula.ir.types import DType, Type, elem_of, i1, shape_of, with_shape
+from tegula.ir.types import DType, elem_of, i1, i64, shape_of
 
-Index = tuple[int, ...]
-_SWAPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+CAREFUL = "careful"
+"""The attribute of kernels that have the slow form only."""
+WHOLE = "whole"
+"""The attribute of the branch between both forms."""
+
+Range = tuple[Value, Value]
+_HOLDS = {"lt": (1, "lt", 0), "le": (1, "le", 0), "gt": (0, "gt", 1), "ge": (0, "ge", 1)}
+"""For each comparison the ends of both intervals that decide it."""
+_MOVES = frozenset({"splat", "broadcast", "expand_dims", "permute", "reshape", "hint"})
+_SUMS = frozenset({"add", "sub", "mul"})
 _ONCE = frozenset({"reduce", "scan", "map"})
 """Ops whose regions do not make a body long."""
 
 
-class Undecided(Exception):
-    """A mask does not say of itself where it holds."""
+class Unknown(Exception):
+    """The interval depends on what is not known before the body."""
+
+
+class Crooked(Exception):
+    """The value does not grow steadily, so no compiler takes it for neighbours."""
 
 
 def split_whole(function: Function, smallest: int) -> Function:
-    """The kernel with a body for programs whose masks hold everywhere, if there are such masks on
-    tiles of at least `smallest` elements."""
+    """The kernel with both forms where it needs them. Masks of tiles of at least `smallest`
+    elements are left out of the usual one."""
     ops = list(function.body.walk())
-    if any(op.regions and op.name not in _ONCE for op in ops) or any(o.name == "dot" for o in ops):
+    head = _Head(ops)
+    masks: set[Value] = set()
+    try:
+        head.watch(ops)
+        if any(op.name == "dot" for op in ops) and head.conditions:
+            raise Unknown
+        if not any(op.regions and op.name not in _ONCE for op in ops):
+            masks = head.decide(ops, smallest)
+    except Unknown:
+        attrs = {**function.attrs, CAREFUL: True}
+        return Function(function.name, function.body, function.result_types, function.kind,
+                        function.arg_attrs, attrs)
+    if not head.conditions:
         return function
-    masks = {op.operand("mask"): None for op in ops if op.name in ("load", "store")}
-    head = _Head()
-    decided: dict[Value, Value] = {}
-    for mask in masks:
-        if mask is None or prod(shape_of(mask.type)) < smallest:
-            continue
-        try:
-            decided[mask] = head.everywhere(mask)
-        except Undecided:
-            continue
-    if not decided:
-        return function
-    return function.with_body(_Twice(head, decided).block(function.body))
+    return function.with_body(_both(function.body, head, masks))
 
 
 class _Head:
-    """Scalars that are computed before the body, in terms of its parameters."""
+    """Intervals, computed before the body in terms of its parameters."""
 
-    def __init__(self) -> None:
+    def __init__(self, ops: list[Op]) -> None:
         self.block = Block([])
-        self.b = Builder()
-        self.known: dict[tuple[Value, Index], Value] = {}
+        self.b = Builder(self.block)
+        self.loops = {op.regions[0].args[0]: op for op in ops if op.name == "for"}
+        self.known: dict[Value, Range] = {}
+        self.early: dict[Value, Value] = {}
+        self.conditions: list[Value] = []
 
-    def _make(self, name: str, *operands: Value, **attrs: Any) -> Value:
-        with self.b.at(self.block):
-            made: Value = self.b.create(name, *operands, **attrs)
-        return made
+    def watch(self, ops: list[Op]) -> None:
+        """Note the conditions under which no index wraps that is extended to more bits."""
+        for op in ops:
+            if op.name == "addptr":
+                index = op.operands[1]
+            elif op.name == "cast" and isinstance(op.attrs["to"], DType) and op.attrs["to"].is_int:
+                index = op.operands[0]
+            else:
+                continue
+            e = elem_of(index.type)
+            if shape_of(index.type) and isinstance(e, DType) and e.is_int and 1 < e.bits < 64:
+                try:
+                    self.range(index)
+                except Crooked:
+                    continue
 
-    def everywhere(self, mask: Value) -> Value:
-        """Whether a mask holds for all elements."""
+    def decide(self, ops: list[Op], smallest: int) -> set[Value]:
+        """Masks that hold everywhere under further conditions, which are noted."""
+        out: set[Value] = set()
+        for op in ops:
+            mask = op.operand("mask") if op.name in ("load", "store") else None
+            if mask is None or mask in out or prod(shape_of(mask.type)) < smallest:
+                continue
+            before = len(self.conditions)
+            try:
+                self._holds(mask)
+                out.add(mask)
+            except (Crooked, Unknown):
+                del self.conditions[before:]
+        return out
+
+    def _holds(self, mask: Value) -> None:
         op = mask.owner
         if op is None:
-            raise Undecided
+            raise Unknown
         if op.name == "and" and elem_of(mask.type) is i1:
-            return self._make("and", *(self.everywhere(v) for v in op.operands))
-        if op.name in ("broadcast", "expand_dims", "permute", "reshape", "hint", "splat"):
-            source = op.operands[0]
-            return self.everywhere(source) if shape_of(source.type) else self.at(source, ())
-        if op.name != "cmp" or op.attrs["pred"] not in _SWAPPED:
-            raise Undecided
-        return self._compared(op)
+            for v in op.operands:
+                self._holds(v)
+        elif op.name in _MOVES:
+            self._holds(op.operands[0])
+        elif op.name == "cmp" and op.attrs["pred"] in _HOLDS:
+            left, pred, right = _HOLDS[op.attrs["pred"]]
+            a, b = (self.range(v) for v in op.operands)
+            self.conditions.append(self.b.cmp(a[left], b[right], pred=pred))
+        else:
+            raise Crooked
 
-    def _compared(self, op: Op) -> Value:
-        a, b, pred = *op.operands, op.attrs["pred"]
-        if _span(a) is None or _span(b) != 0:
-            a, b, pred = b, a, _SWAPPED[pred]
-        span, e = _span(a), elem_of(a.type)
-        if span is None or _span(b) != 0 or not (isinstance(e, DType) and e.is_signed):
-            raise Undecided
-        if span >= 1 << e.bits - 2:
-            raise Undecided
-        shape = shape_of(op.results[0].type)
-        start, end = (0,) * len(shape), tuple(n - 1 for n in shape)
-        first, last = self.at(a, start), self.at(a, end)
-        holds = self._make("cmp", last if pred in ("lt", "le") else first, self.at(b, start),
-                           pred=pred)
-        return self._make("and", holds, self._make("cmp", first, last, pred="le"))
+    # -- intervals
 
-    def at(self, v: Value, index: Index) -> Value:
-        """One element of a value."""
-        found = self.known.get((v, index))
+    def range(self, v: Value) -> Range:
+        """The least and the largest element, as i64, if no part of it wraps around."""
+        found = self.known.get(v)
         if found is None:
-            found = self.known[v, index] = self._element(v, index)
+            found = self.known[v] = self._range(v)
         return found
 
-    def _element(self, v: Value, index: Index) -> Value:
+    def _range(self, v: Value) -> Range:
+        op, e = v.owner, elem_of(v.type)
+        if not isinstance(e, DType) or not e.is_int or e.bits == 1:
+            raise Crooked
+        if not shape_of(v.type):
+            return self._scalar(v)
+        if op is None:
+            raise Unknown
+        if op.name == "constant":
+            return (self._number(op.attrs["value"]),) * 2
+        if op.name == "arange":
+            return self._number(op.attrs["start"]), self._number(op.attrs["end"] - 1)
+        if op.name in _MOVES or (op.name == "cast" and self._widens(op)):
+            return self.range(op.operands[0])
+        if op.name in _SUMS:
+            return self._sum(op, e)
+        raise Crooked
+
+    @staticmethod
+    def _widens(op: Op) -> bool:
+        source, to = elem_of(op.operands[0].type), op.attrs["to"]
+        if not (isinstance(source, DType) and isinstance(to, DType)):
+            return False
+        return source.is_int and to.is_int and to.bits > source.bits > 1
+
+    def _scalar(self, v: Value) -> Range:
+        loop = self.loops.get(v)
+        if loop is not None:
+            step = constant_value(loop.operands[2])
+            if step is None or step <= 0:
+                raise Unknown
+            return self.range(loop.operands[0])[0], self.range(loop.operands[1])[1]
+        try:
+            x = self._before(v)
+        except Unknown:
+            op, e = v.owner, elem_of(v.type)
+            if op is None or op.name not in _SUMS or not isinstance(e, DType):
+                raise
+            return self._sum(op, e)
+        wide = x if x.type is i64 else self.b.cast(x, to=i64)
+        return wide, wide
+
+    def _before(self, v: Value) -> Value:
+        """A scalar, computed before the body."""
         op = v.owner
         if op is None:
-            if shape_of(v.type):
-                raise Undecided
-            return v
-        if op.regions or not is_pure(op) or op.name == "assume":
-            raise Undecided
-        scalar: Type = with_shape(v.type, ())
-        if op.name in ("arange", "constant"):
-            value = op.attrs["value"] if op.name == "constant" else op.attrs["start"] + index[0]
-            with self.b.at(self.block):
-                return self.b.constant(value, scalar)
-        moved = _MOVES.get(op.name)
-        if moved is not None:
-            return self.at(op.operands[0], moved(op, index))
-        if op.name not in _EACH and shape_of(v.type):
-            raise Undecided
-        xs = [self.at(o, index if shape_of(o.type) else ()) for o in op.operands]
-        made = Op(op.opdef, xs, op.segments, op.attrs, (), [scalar], op.loc)
-        self.block.ops.append(made)
-        return made.results[0]
+            if v in self.loops:
+                raise Unknown
+            return v  # a parameter, or what the caller finds out not to be one
+        found = self.early.get(v)
+        if found is None:
+            if op.regions or not is_pure(op) or any(shape_of(x.type) for x in op.operands):
+                raise Unknown
+            xs = [self._before(x) for x in op.operands]
+            made = Op(op.opdef, xs, op.segments, op.attrs, (), [r.type for r in op.results], op.loc)
+            self.block.ops.append(made)
+            self.early.update(zip(op.results, made.results))
+            found = self.early[v]
+        return found
+
+    def _number(self, n: int) -> Value:
+        return self.b.constant(int(n), i64)
+
+    def _sum(self, op: Op, e: DType) -> Range:
+        a, b = (self.range(v) for v in op.operands)
+        if e.bits == 64:
+            raise Crooked  # nothing is extended, and nothing can be checked
+        make = self.b
+        if op.name == "mul":
+            every = [make.mul(x, y) for x in a for y in b]
+            low = high = every[0]
+            for x in every[1:]:
+                low, high = make.min(low, x), make.max(high, x)
+        elif op.name == "add":
+            low, high = make.add(a[0], b[0]), make.add(a[1], b[1])
+        else:
+            low, high = make.sub(a[0], b[1]), make.sub(a[1], b[0])
+        least = -(1 << e.bits - 1) if e.is_signed else 0
+        most = (1 << e.bits - e.is_signed) - 1
+        self.conditions += [make.cmp(low, self._number(least), pred="ge"),
+                            make.cmp(high, self._number(most), pred="le")]
+        return low, high
 
 
-_EACH = frozenset({"add", "sub", "mul"})
-_MOVES: dict[str, Callable[[Op, Index], Index]] = {
-    "splat": lambda op, index: (),
-    "hint": lambda op, index: index,
-    "broadcast": lambda op, index: tuple(
-        0 if n == 1 else i for n, i in zip(shape_of(op.operands[0].type), index)
-    ),
-    "expand_dims": lambda op, index: tuple(
-        i for d, i in enumerate(index) if d != op.attrs["axis"]
-    ),
-}
-"""Which element of its operand an element of an op's result is."""
+def _both(body: Block, head: _Head, masks: set[Value]) -> Block:
+    """The head, and a branch with both forms."""
+    new = Block([a.type for a in body.args])
+    for old, fresh in zip(body.args, new.args):
+        fresh.name = old.name
+    params = dict(zip(body.args, new.args))
+    front = Cloner()
+    front.map.update(params)
+    front.out = new.ops
+    front.ops(head.block.ops)
+    *ops, end = body.ops
 
-
-def _span(v: Value) -> int | None:
-    """How much the last element of something that grows by constant steps along every axis is
-    above the first; None for anything else."""
-    op = v.owner
-    if op is None or not shape_of(v.type):
-        return 0
-    if op.name in ("splat", "constant"):
-        return 0
-    if op.name == "arange":
-        return int(op.attrs["end"] - op.attrs["start"]) - 1
-    if op.name in ("hint", "broadcast", "expand_dims"):
-        return _span(op.operands[0])
-    if op.name not in _EACH:
-        return None
-    a, b = map(_span, op.operands)
-    if a is None or b is None:
-        return None
-    if op.name == "add":
-        return a + b
-    if op.name == "sub":
-        return a if b == 0 else None
-    factor = constant_value(op.operands[1] if b == 0 else op.operands[0])
-    if factor is None or factor < 0 or (a and b):
-        return 0 if a == b == 0 else None
-    return (a or b) * int(factor)
-
-
-class _Twice(Cloner):
-    """Writes the head, and a branch with both bodies."""
-
-    def __init__(self, head: _Head, decided: dict[Value, Value]) -> None:
-        super().__init__()
-        self.head, self.decided = head, decided
-
-    def block(self, block: Block) -> Block:
-        new = Block([a.type for a in block.args])
-        for old, fresh in zip(block.args, new.args):
-            fresh.name = old.name
-        params = dict(zip(block.args, new.args))
-        front = Cloner()
-        front.map.update(params)
-        front.out = new.ops
-        front.ops(self.head.block.ops)
-        conditions = [front.value(v) for v in dict.fromkeys(self.decided.values())]
-        b = Builder()
-        with b.at(new):
-            whole = conditions[0]
-            for more in conditions[1:]:
-                whole = b.create("and", whole, more)
-        *ops, end = block.ops
-        bodies = []
-        for hook in (self._unmasked, None):
-            body, cloner = Block([]), Cloner(hook)
-            cloner.map.update(params)
-            cloner.out = body.ops
-            cloner.ops(ops)
-            with b.at(body):
-                b.create("yield", [])
-            bodies.append(body)
-        with b.at(new):
-            b.if_(whole, *bodies)
-        new.ops.append(Op(end.opdef, (), (), dict(end.attrs), (), (), end.loc))
-        return new
-
-    def _unmasked(self, op: Op, cloner: Cloner) -> tuple[Value, ...] | None:
-        if op.name not in ("load", "store") or op.operand("mask") not in self.decided:
+    def without_masks(op: Op, cloner: Cloner) -> tuple[Value, ...] | None:
+        if op.name not in ("load", "store") or op.operand("mask") not in masks:
             return None
-        groups = [list(op.operands[:1]), *([list(op.operands[1:2])] if op.name == "store" else [])]
-        operands = [cloner.value(v) for g in groups for v in g]
-        segments = (*(1 for _ in operands), *(0 for _ in op.segments[len(operands):]))
-        new = Op(op.opdef, operands, segments, op.attrs, (), [r.type for r in op.results], op.loc)
-        cloner.out.append(new)
-        return tuple(new.results)
+        operands = cloner.values(op.operands[: 1 if op.name == "load" else 2])
+        segments = (*(1 for _ in operands), *(0 for _ in op.segments[len(operands) :]))
+        fresh = Op(op.opdef, operands, segments, op.attrs, (), [r.type for r in op.results], op.loc)
+        cloner.out.append(fresh)
+        return tuple(fresh.results)
+
+    forms = []
+    b = Builder(new)
+    for hook in (without_masks, None):
+        form, cloner = Block([]), Cloner(hook)
+        cloner.map.update(params)
+        cloner.out = form.ops
+        cloner.ops(ops)
+        with b.at(form):
+            b.create("yield", [])
+        forms.append(form)
+    whole, *rest = (front.value(v) for v in dict.fromkeys(head.conditions))
+    for more in rest:
+        whole = b.and_(whole, more)
+    b.if_(whole, *forms)
+    new.ops[-1].attrs = {**new.ops[-1].attrs, WHOLE: True}
+    last: dict[str, Any] = dict(end.attrs)
+    new.ops.append(Op(end.opdef, (), (), last, (), (), end.loc))
+    return new
