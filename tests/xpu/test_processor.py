@@ -192,7 +192,8 @@ def test_indices_that_wrap_around_within_a_vector():
 
 @tegula.jit
 def counted_alike(o, BINS: tl.constexpr, N: tl.constexpr):
-    counts = tl.histogram(tl.full((N,), 1, tl.int32), BINS)
+    ones = tl.full((N,), 7, tl.int32)
+    counts = tl.histogram(tl.where(ones < -1, 0, tl.where(ones > 5, 1, 2)), BINS)
     tl.store(o + tl.arange(0, BINS), counts)
 
 
