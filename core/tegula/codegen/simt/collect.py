@@ -106,7 +106,7 @@ def _histogram(k: Emitter, op: Op) -> None:
         counts = w.icmp("ult", number, w.const(bins, number.ty))
         counts = k.both(counts, k.both(owner, wanted)) or counts
         branch = w.begin_if(counts)
-        # Some of LLVM's targets misread atomics of known addresses: that this is 0 it does not know.
+        # Some of LLVM's targets misread atomics of known addresses; this 0 it does not know.
         zero = w.pure("i32", "lshr i32 {}, {}", k.thread, k.i32(31))
         index = w.add(zero, w.resize(number, "i32", False))
         p = _counter(k, place, index)
