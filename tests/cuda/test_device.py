@@ -19,7 +19,7 @@ import tegula
 import tegula.language as tl
 from tegula.config import config
 from tegula.errors import DeviceAssertionError, GridError, KernelError, OutOfResources
-from tegula.plugin import DeviceError
+from tegula.plugin import DeviceError, digest
 from tegula_cuda.driver import CudaDevice, CudaDriver
 from tegula_cuda.kernel import CudaKernel
 from tegula_cuda.options import CudaOptions
@@ -182,7 +182,16 @@ def test_code_that_does_not_load_names_the_kernel(device: CudaDevice, data: byte
     made = artifact_of("add", device.info.target)
     kind = "ptx" if data.startswith(b".") else "cubin"
     broken = type(made)(kind, data, "add", made.params, made.metadata)
-    with pytest.raises(DeviceError, match=f"kernel `add` on cuda:0.*cannot be loaded from {kind}"):
+    with pytest.raises(DeviceError, match=f"kernel 'add' \\({kind}\\) is damaged"):
+        device.load(broken)
+
+
+def test_code_that_the_driver_refuses_names_the_kernel(device: CudaDevice) -> None:
+    made = artifact_of("add", device.info.target)
+    data = b".version 7.8\n.target sm_75\n.visible .entry add() { nonsense; }\n"
+    metadata = {**made.metadata, "digest": digest(data)}
+    broken = type(made)("ptx", data, "add", made.params, metadata)
+    with pytest.raises(DeviceError, match="kernel `add` on cuda:0.*cannot be loaded from ptx"):
         device.load(broken)
 
 

@@ -166,7 +166,8 @@ def machine(target: Target) -> TargetMachine:
 @cache
 def _start_llvm() -> None:
     """Make LLVM ready. Its pass for straight-line strength reduction stays off: it takes the sum of
-    an index and a constant, both of 32 bits, for one that does not wrap around.
+    an index and a constant, both of 32 bits, for one that does not wrap around. A context looks
+    once at what is off, so modules are in contexts of their own.
     """
     import llvmlite.binding as llvm
 
@@ -181,7 +182,7 @@ def to_ptx(text: str, target: Target) -> str:
 
     with _LOCK:
         made = machine(target)
-        module = llvm.parse_assembly(text)
+        module = llvm.parse_assembly(text, llvm.create_context())
         module.triple = target["triple"]
         module.data_layout = str(made.target_data)
         _optimise(module, made)

@@ -120,7 +120,7 @@ def compile(
 
     if not isinstance(src, ASTSource):
         raise TypeError(f"a kernel as ASTSource is compiled, not {type(src).__name__}")
-    elsewhere = {} if target is None else _device_of(target)
+    device = _device_of(target)
     divisible = src.divisible()
     named: dict[str, Any] = {}
     for param in src.fn.params:
@@ -128,30 +128,32 @@ def compile(
             named[param.name] = src.constants[param.name]
         elif src.signature.get(param.name, "constexpr") != "constexpr":
             named[param.name] = type_argument(src.signature[param.name], param.name in divisible)
-    return src.fn.warmup(**named, grid=(1,), **dict(options or {}), **elsewhere)
+    return src.fn.warmup(**named, grid=(1,), **dict(options or {}), device=device)
 
 
-def _device_of(target: GPUTarget) -> dict[str, Any]:
-    """The keyword that makes a launch compile for a target; none for the device of the moment."""
+def _device_of(target: GPUTarget | None) -> Any:
+    """What a launch is given as `device=` to be compiled for a target, or for the device of the
+    moment.
+    """
     from tegula.compat.triton import driver
     from tegula.compat.triton.target_info import gpu_target
     from tegula.plugin.registry import registry
     from tegula.plugin.select import DeviceId, TargetSelection
 
     active, arches = driver.active.get_current_target(), []
-    if (active.backend, active.arch) == (target.backend, target.arch):
-        return {}
+    here = driver.active.selection()
+    if target is None or (active.backend, active.arch) == (target.backend, target.arch):
+        return here.id
     for backend in registry.usable():
         for known in backend.compiler.targets():
             found = gpu_target(known)
             if found.backend != target.backend:
                 continue
             if found.arch == target.arch:
-                here = DeviceId(backend.name)
-                return {"device": TargetSelection(backend, here, "target=", known)}
+                return TargetSelection(backend, DeviceId(backend.name), "target=", known)
             arches.append(str(found.arch))
     if active.backend == target.backend:
-        return {}  # the one there is
+        return here.id  # the one there is
     if arches:
         raise RuntimeError(
             f"backend '{target.backend}' has no target {target.arch!r}; it has {', '.join(arches)}"

@@ -34,22 +34,23 @@ class ActiveDriver(GPUDriver):
         return True
 
     @staticmethod
-    def _selection() -> Any:
+    def selection() -> Any:
+        """The device of the moment, as Tegula chooses it."""
         from tegula.plugin import select
 
         return select.preferred_device(_torch_can_use)
 
     def get_current_target(self) -> GPUTarget:
         """Backend, architecture and warp size."""
-        return gpu_target(self._selection().info.target)
+        return gpu_target(self.selection().info.target)
 
     def _limits(self) -> dict[str, int]:
-        selection = self._selection()
+        selection = self.selection()
         capabilities = selection.backend.compiler.capabilities(selection.info.target)
         return dict(capabilities.limits)
 
     def _torch_type(self) -> str:
-        return self._selection().backend.spec.torch or HOST
+        return self.selection().backend.spec.torch or HOST
 
     def _torch_module(self) -> Any:
         """Torch's module for devices of this type; None for the host."""
@@ -59,7 +60,7 @@ class ActiveDriver(GPUDriver):
     def get_current_device(self) -> int:
         """Its number."""
         module = self._torch_module()
-        return int(self._selection().id.index if module is None else module.current_device())
+        return int(self.selection().id.index if module is None else module.current_device())
 
     def set_current_device(self, device: int) -> None:
         """Let torch make its tensors on another device of this kind; the host is one device."""
@@ -75,7 +76,7 @@ class ActiveDriver(GPUDriver):
 
         index = self.get_current_device() if device is None else device
         here = torch.empty(0, device=torch.device(self._torch_type(), index))
-        return int(self._selection().backend.device(index).stream_of(here))
+        return int(self.selection().backend.device(index).stream_of(here))
 
     def get_active_torch_device(self) -> Any:
         """The device as torch knows it."""
@@ -117,7 +118,7 @@ class ActiveDriver(GPUDriver):
         return SimpleNamespace(get_device_properties=self._properties)
 
     def _properties(self, device: int = 0) -> dict[str, Any]:
-        limits, selection = self._limits(), self._selection()
+        limits, selection = self._limits(), self.selection()
         details: dict[str, Any] = {}
         if self._torch_module() is not None:
             details = dict(selection.backend.device(device).info.details)
