@@ -197,10 +197,12 @@ class _Head:
             raise Crooked  # nothing is extended, and nothing can be checked
         make = self.b
         if op.name == "mul":
-            every = [make.mul(x, y) for x in a for y in b]
+            every = [make.mul(x, y) for x in dict.fromkeys(a) for y in dict.fromkeys(b)]
             low = high = every[0]
             for x in every[1:]:
-                low, high = make.min(low, x), make.max(high, x)
+                # Not by min and max: compilers may lose there that all lanes agree.
+                low = make.select(make.cmp(x, low, pred="lt"), x, low)
+                high = make.select(make.cmp(x, high, pred="gt"), x, high)
         elif op.name == "add":
             low, high = make.add(a[0], b[0]), make.add(a[1], b[1])
         else:
