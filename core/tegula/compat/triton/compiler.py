@@ -152,8 +152,8 @@ def _device_of(target: GPUTarget | None) -> Any:
             if found.arch == target.arch:
                 return TargetSelection(backend, DeviceId(backend.name), "target=", known)
             arches.append(str(found.arch))
-    if active.backend == target.backend:
-        return here.id  # the one there is
+    if active.backend == target.backend and not isinstance(active.arch, int):
+        return here.id  # the one there is; programs name others by numbers
     if arches:
         raise RuntimeError(
             f"backend '{target.backend}' has no target {target.arch!r}; it has {', '.join(arches)}"
