@@ -268,11 +268,15 @@ class Emitter:
             if basis & (basis - 1) == 0:
                 while j < len(bases) and bases[j] == basis << (j - i):
                     j += 1
-                picked = x
-                if not (whole and i == 0 and j == len(bases)):
+                picked, shift = x, log2(basis) - i
+                if self.simt.by_register and not (whole and i == 0 and j == len(bases)):
+                    # By shifts: one compiler takes x & 3 for x where a loop's value is added.
+                    picked = w.pure("i32", "shl i32 {}, {}", x, self.i32(32 - j))
+                    picked = w.pure("i32", "lshr i32 {}, {}", picked, self.i32(32 - j + i))
+                    shift = log2(basis)
+                elif not (whole and i == 0 and j == len(bases)):
                     mask = ((1 << j - i) - 1) << i
                     picked = w.pure("i32", "and i32 {}, {}", x, self.i32(mask))
-                shift = log2(basis) - i
                 if shift:
                     verb = "shl" if shift > 0 else "lshr"
                     picked = w.pure("i32", f"{verb} i32 {{}}, {{}}", picked, self.i32(abs(shift)))
