@@ -184,3 +184,23 @@ def test_large_tiles_ask_for_many_registers():
     assert "-ze-opt-large-register-file" in build_options("level_zero", True).split()
     assert "-cl-intel-256-GRF-per-thread" in build_options("opencl", True).split()
     assert "large" not in build_options("level_zero", False)
+
+
+@pytest.mark.parametrize("source", ["i64", "u64", "i32", "i16"])
+def test_truncated_numbers_are_extended(source, tmp_path):
+    """LLVM's SPIR-V target masks what was truncated, in its own width."""
+    from tegula_xpu.target import resolve
+
+    for narrow, wide in (("u8", "i32"), ("u8", "u16"), ("u16", "i64"), ("u8", "i64")):
+        if int(source[1:]) <= int(narrow[1:]):
+            continue
+        text = f"""
+kernel @k(%x: ptr<const {source}>, %o: ptr<{wide}>) {{
+  %v = load %x : {source}
+  %n = cast %v {{to = {narrow}}} : {narrow}
+  %w = cast %n {{to = {wide}}} : {wide}
+  store %o, %w
+  return
+}}
+"""
+        validate(compiled(text, resolve("xe-hpc")).data, tmp_path)

@@ -7,6 +7,7 @@ Tegula.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any
 
@@ -24,6 +25,8 @@ EXTENSIONS = (
 )
 """What LLVM may use beyond core SPIR-V; all of it is known to Intel's drivers."""
 
+_ZEXT = re.compile(r"^  (%\S+) = zext i(8|16) (\S+) to (i\d+)$", re.MULTILINE)
+
 CODE, ASSEMBLY = b"c", b"a"
 """Requests: a SPIR-V module, or its text."""
 
@@ -39,11 +42,19 @@ def prepare() -> Any:
     return llvm
 
 
+def _extended(found: re.Match[str]) -> str:
+    """An extension by zeros as one by the sign and a mask: the target takes one of a truncation for
+    a mask of what was truncated, in a wrong width."""
+    name, bits, x, wide = found.groups()
+    mask = (1 << int(bits)) - 1
+    return f"  {name}.s = sext i{bits} {x} to {wide}\n  {name} = and {wide} {name}.s, {mask}"
+
+
 def answer(kind: bytes, text: bytes) -> bytes:
     """SPIR-V of an LLVM module given as text, here and now."""
     llvm = prepare()
     machine = llvm.Target.from_triple(TRIPLE).create_target_machine(opt=OPT_LEVEL)
-    module = llvm.parse_assembly(text.decode())
+    module = llvm.parse_assembly(_ZEXT.sub(_extended, text.decode()))
     module.triple = TRIPLE
     module.data_layout = str(machine.target_data)
     module.verify()
