@@ -52,8 +52,8 @@ _ROUNDED_TWICE = Bound(1.0)
 
 TABLE = (
     *_OPS,
-    LibraryFunction("exp10", "10**x.", _ONE, exponents.exp10, Bound(1.0), Bound(1.0)),
-    LibraryFunction("fast_exp10f", "10**x.", _FAST, exponents.exp10, Bound(1.0)),
+    LibraryFunction("exp10", "10**x.", _ONE, exponents.exp10, Bound(1.1), Bound(1.0)),
+    LibraryFunction("fast_exp10f", "10**x.", _FAST, exponents.exp10, Bound(1.1)),
     LibraryFunction("expm1", "e**x - 1.", _ONE, exponents.expm1, Bound(1.0), Bound(1.0)),
     LibraryFunction("sinh", "Hyperbolic sine.", _ONE, exponents.sinh, Bound(1.0), Bound(1.0)),
     LibraryFunction("cosh", "Hyperbolic cosine.", _ONE, exponents.cosh, Bound(0.65), Bound(0.65)),
