@@ -131,6 +131,19 @@ def test_indices_that_may_wrap_around_are_no_neighbours() -> None:
     assert len(re.findall(r"mul\.wide\.s32|mad\.wide\.s32", loads)) == 2
 
 
+@tegula.jit
+def remainders(x, y, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(y + i, tl.abs(tl.load(x + i)) % tl.load(y + i))
+
+
+@pytest.mark.parametrize(("elem", "word"), [(ir.i16, "s16"), (ir.i32, "s32"), (ir.i64, "s64")])
+def test_magnitudes_may_be_negative(elem: Any, word: str) -> None:
+    """That of the least integer is: ptxas forgets it where it sees `abs`."""
+    ptx = ptx_of(remainders, {"BLOCK": 32}, x=Pointer(elem), y=Pointer(elem), num_warps=1)
+    assert f"max.{word}" in ptx and "abs." not in ptx
+
+
 @pytest.mark.parametrize("warps", [1, 4, 8])
 def test_threads_and_registers_are_declared(warps: int) -> None:
     ptx = ptx_of(total, {"BLOCK": 1024}, x=F32, y=F32, num_warps=warps, maxnreg=40)

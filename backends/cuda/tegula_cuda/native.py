@@ -148,7 +148,20 @@ def _cast(l: Lanes, op: Op, x: Val) -> Val:
     return RULES["cast"](l, op, x)
 
 
-MATH: dict[str, Callable[..., Val]] = {"exp": _exp, "exp2": _exp2}
+def _abs(l: Lanes, op: Op, x: Val) -> Val:
+    """The larger of x and -x: ptxas takes no result of its instruction for a negative number,
+    though that of the least integer is one."""
+    e = elem(op)
+    if e.is_float or not e.is_signed or e.bits not in _WORDS:
+        return RULES["abs"](l, op, x)
+    negative, c = l.w.pure(x.ty, f"sub {x.ty} 0, {{}}", x), _WORDS[e.bits]
+    text = f'asm "max.s{e.bits} $0, $1, $2;", "={c},{c},{c}"({x.ty} {{}}, {x.ty} {{}})'
+    return l.w.pure(x.ty, f"call {x.ty} {text}", x, negative)
+
+
+_WORDS = {16: "h", 32: "r", 64: "l"}
+
+MATH: dict[str, Callable[..., Val]] = {"abs": _abs, "exp": _exp, "exp2": _exp2}
 """For every architecture."""
 
 TILES: dict[str, Callable[[Emitter, Op], bool]] = {
