@@ -24,8 +24,7 @@ def print_line(w: Writer, text: str, arguments: Sequence[Val]) -> None:
         at = -(-at // size) * size
         offsets.append(at)
         at += size
-    room = w.name()
-    w.blocks[0].lines.insert(0, f"  {room} = alloca [{max(8, at)} x i8], align 8")
+    room = w.local(f"[{max(8, at)} x i8]", 8)
     for x, offset in zip(arguments, offsets):
         place = w.here("ptr", f"getelementptr i8, ptr {room}, i32 {offset}")
         w.do(f"store {x.ty} {x.text}, ptr {place.text}")

@@ -85,8 +85,7 @@ def load_block(
     name = f"_Z{len(demangled)}{demangled}iiiiPU3AS1viiiDv2_iPv"
     types = f"i32, i32, i32, i32, {base.ty}, i32, i32, i32, <2 x i32>, ptr"
     w.declare(name, f"void ({types})")
-    lane = w.name()
-    w.blocks[0].lines.insert(0, f"  {lane} = alloca [{rows} x i16], align 64")
+    lane = w.local(f"[{rows} x i16]", 64)
     numbers = f"i32 2, i32 {columns}, i32 {rows}, i32 1, {base.ty} {base.text}"
     numbers += "".join(f", i32 {x.text}" for x in surface)
     at = packed(w, place)

@@ -184,8 +184,7 @@ class XpuSimt(Simt):
         return w.pure("i32", "call spir_func i32 @_Z22get_sub_group_local_idv()")
 
     def hidden_lane(self, w: Writer) -> Val:
-        zero = w.name()
-        w.blocks[0].lines.insert(0, f"  {zero} = alloca i32, align 4")
+        zero = w.local("i32", 4)
         w.do(f"store volatile i32 0, ptr {zero}, align 4")
         seen = w.here("i32", f"load volatile i32, ptr {zero}, align 4")
         return w.here("i32", f"xor i32 {self.lane_id(w).text}, {seen.text}")

@@ -132,6 +132,12 @@ class Writer:
 
     # -- instructions
 
+    def local(self, ty: str, align: int) -> str:
+        """Memory of the function's own for a value of a type: its address."""
+        name = self.name()
+        self.blocks[0].lines.insert(0, f"  {name} = alloca {ty}, align {align}")
+        return name
+
     def const(self, value: int | float, ty: str) -> Val:
         """An integer constant (floats are written by their bits by the caller)."""
         key = (value, ty)
