@@ -177,7 +177,7 @@ class Config:
         if knob is None:
             raise AttributeError(f"there is no setting {name!r}{nearest(name, KNOBS)}")
         overrides = OVERRIDES.get()
-        if name in overrides:
+        if overrides is not NO_OVERRIDES and name in overrides:
             return overrides[name]
         if name in self._set:
             return self._set[name]

@@ -90,6 +90,14 @@ def test_a_replaced_helper_changes_the_key(tmp_path):
     assert snapshot.changed() == ["helper"]
 
 
+def test_names_of_the_language_are_watched_by_their_module(tmp_path):
+    module = load(tmp_path)
+    snapshot = globals_snapshot(module.kernel)
+    assert [path for _, path, _ in snapshot.entries if path[0] == "tl"] == [("tl",)]
+    module.tl = ModuleType("other")
+    assert snapshot.changed() == ["tl"]
+
+
 def make(value):
     captured = tl.constexpr(value)
 

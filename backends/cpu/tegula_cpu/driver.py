@@ -113,8 +113,8 @@ class CpuDevice(Device):
         ctypes.memmove(dst, src, nbytes)
 
     def load(self, artifact: Artifact) -> CpuKernel:
-        check_intact(artifact, "cpu", ("elf-object",))
-        if sys.platform != "darwin":  # objects are no ELF there
+        known = check_intact(artifact, "cpu", ("elf-object",))
+        if not known and sys.platform != "darwin":  # objects are no ELF there
             check_elf(artifact)
         return CpuKernel(artifact)
 

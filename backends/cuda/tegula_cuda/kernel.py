@@ -218,7 +218,8 @@ def check_code(artifact: Artifact) -> None:
     """Raise a `DeviceError` unless the driver can be given an artifact's code: it reads what the
     code's own tables say, and not how many bytes there are.
     """
-    check_intact(artifact, "cuda", KINDS)
+    if check_intact(artifact, "cuda", KINDS):
+        return
     if artifact.kind == "cubin":
         check_elf(artifact, _ELF_MACHINE)
     elif b"\0" in artifact.data or b".entry" not in artifact.data:

@@ -51,14 +51,25 @@ def references(function: DeviceFunction) -> tuple[Path, ...]:
     return found
 
 
-def _uses(function: DeviceFunction) -> Iterator[tuple[Captured, Path, Any]]:
+def _uses(
+    function: DeviceFunction, *, inside: bool = True
+) -> Iterator[tuple[Captured, Path, Any]]:
     """What the names in a function refer to now, as `resolve` has it.
 
     Where a module itself is used, as a value of a variable for example, whatever it has under a
-    word of the function's text counts as used.
+    word of the function's text counts as used. Names of the language stand for their module alone,
+    once, if what is inside does not matter.
     """
     names = captured(function.fn)
+    told: set[str] = set()
     for path in references(function):
+        if not inside and path[0] not in told:
+            root = resolve(names, path[:1])
+            if isinstance(root, ModuleType) and _is_language(root):
+                told.add(path[0])
+                yield names, path[:1], root
+        if path[0] in told:
+            continue
         value = resolve(names, path)
         if value is _MISSING:
             continue
@@ -306,8 +317,10 @@ def globals_snapshot(fn: Any) -> GlobalsSnapshot:
         if id(function) in seen or is_library(function):
             continue
         seen.add(id(function))
-        for names, path, value in _uses(function):
+        for names, path, value in _uses(function, inside=False):
             if isinstance(value, ModuleType):
+                if len(path) == 1 and _is_language(value):
+                    entries.append((names, path, value))
                 continue
             device = unwrap(value)
             if device is not None:

@@ -20,9 +20,10 @@ def digest(code: bytes) -> str:
     return hashlib.sha256(code).hexdigest()
 
 
-def check_intact(artifact: Artifact, backend: str, kinds: Sequence[str]) -> None:
+def check_intact(artifact: Artifact, backend: str, kinds: Sequence[str]) -> bool:
     """Raise a `DeviceError` unless an artifact is of one of the kinds that a driver loads, and has
-    the code whose digest it notes, if it notes one.
+    the code whose digest it notes. Whether it notes one: code without may be anything, and wants a
+    look at its structure before a linker follows it.
     """
     if artifact.kind not in kinds:
         plural = "s" if len(kinds) > 1 else ""
@@ -31,8 +32,12 @@ def check_intact(artifact: Artifact, backend: str, kinds: Sequence[str]) -> None
             f"the {backend} driver loads artifacts of the kind{plural} {wanted}, not "
             f"'{artifact.kind}' (kernel '{name_of(artifact)}')"
         )
-    if artifact.metadata.get(DIGEST, expected := digest(artifact.data)) != expected:
+    noted = artifact.metadata.get(DIGEST)
+    if noted is None:
+        return False
+    if noted != digest(artifact.data):
         raise damaged(artifact, f"its {len(artifact.data)} bytes are not those that were compiled")
+    return True
 
 
 def check_elf(artifact: Artifact, machine: int | None = None) -> Elf:

@@ -14,7 +14,7 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -192,7 +192,8 @@ def build_module(request: Request, timing: Timing, notes: list[str] | None = Non
         )
     if trace is not None and trace.timings:
         changed = [f"{t.name} {1e3 * t.seconds:.2f} ms" for t in trace.timings if t.changed]
-        log(3, f"{request.name}: passes that changed it: {', '.join(changed) or 'none'}")
+        said = f"{request.name}: passes that changed it: {', '.join(changed) or 'none'}"
+        log(lambda: said, least=3)
     return result
 
 
@@ -334,7 +335,7 @@ def _shown(name: str) -> bool:
     return config.debug >= (7 if name == "asm" else 4)
 
 
-def log(level: int, message: str) -> None:
-    """A line on stderr at this level of `TEGULA_DEBUG` or above."""
-    if config.debug >= level:
-        print(f"tegula: {message}", file=sys.stderr)
+def log(*messages: Callable[[], str], least: int = 1) -> None:
+    """Lines on stderr: the first at this level of `TEGULA_DEBUG` and above, others at the next."""
+    for message in messages[: max(0, config.debug - least + 1)]:
+        print(f"tegula: {message()}", file=sys.stderr)

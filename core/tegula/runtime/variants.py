@@ -271,9 +271,11 @@ class Variants:
             readonly=tuple(a.name for a in specialized.arrays if a.readonly),
         )
         artifact, key, timing = compiler.compile_artifact(request)
-        compiler.log(1, f"{request.name} for {selection.id} ({selection.why}): "
-                     f"{'cache hit' if timing.hit else 'compiled'}")  # fmt: skip
-        compiler.log(2, f"{request.name}: {timing}")
+        compiler.log(
+            lambda: f"{request.name} for {selection.id} ({selection.why}): "
+            f"{'cache hit' if timing.hit else 'compiled'}",
+            lambda: f"{request.name}: {timing}",
+        )
         constant = [b.param.name not in specialized.types for b in bound]
         return CompiledKernel(request, artifact, key, selection, specialized.slot_types, constant)
 
