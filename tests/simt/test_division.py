@@ -65,19 +65,19 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
     monkeypatch.setattr(native, "_flushed", flushed)
     monkeypatch.setattr(native, "_fused", fused)
-    for owner, name in ((division, "_shares"), (division, "_shared"), (native, "_full_exp"),
-                        (native, "_coarse_exp")):  # fmt: skip
+    for owner, name in ((division, "_shares"), (division, "_shared"), (division, "_estimates"),
+                        (native, "_full_exp"), (native, "_coarse_exp")):  # fmt: skip
         monkeypatch.setattr(owner, name, noted(name, getattr(owner, name)))
     monkeypatch.setattr(simt, "XpuSimt", Machine)
     with config.scope(cache=False):
         yield ways
 
 
-def ran(kernel: Any, *arrays: np.ndarray, **constants: Any) -> list[np.ndarray]:
+def ran(kernel: Any, *arrays: np.ndarray | int, **constants: Any) -> list[np.ndarray]:
     """A kernel's arguments after one program."""
-    given = [tegula.asarray(a, device="xpu") for a in arrays]
+    given = [a if isinstance(a, int) else tegula.asarray(a, device="xpu") for a in arrays]
     kernel[(1,)](*given, num_warps=2, **constants)
-    return [g.numpy() for g in given]
+    return [g.numpy() for g in given if not isinstance(g, int)]
 
 
 def shares() -> Any:
@@ -163,6 +163,97 @@ def test_the_sum_has_to_be_the_numbers_own(taken: list[str], axis: int, way: str
     rows = x.reshape(32, 32)
     expected = (rows / rows.sum(axis)[:, None]).astype(np.float16)
     np.testing.assert_array_equal(out.reshape(32, 32), expected)
+
+
+# -- numbers with errors of their own
+
+
+def estimates() -> Any:
+    @tegula.jit
+    def kernel(x, zeros, y, out, ROWS: tl.constexpr, COLS: tl.constexpr):
+        """Each number, multiplied by exp(0), by each of the divisors."""
+        r, c = tl.arange(0, ROWS)[:, None], tl.arange(0, COLS)[None, :]
+        a = tl.load(x + c) * tl.exp(tl.load(zeros + r))
+        tl.store(out + r * COLS + c, (a / tl.load(y + r)).to(out.dtype.element_ty))
+
+    return kernel
+
+
+EXTREMES = [
+    0.0, -0.0, 1.0, -1.5, 3.0, np.inf, -np.inf, np.nan, LARGEST, -LARGEST, 2.0**-126, 2.0**-127,
+    -(2.0**-149), 7 * 2.0**-149, 2.0**127, 1.9 * 2.0**126, 1.3 * 2.0**125, 2.0**-130,
+    1.7 * 2.0**-100, 2.0**100,
+]  # fmt: skip
+
+
+def sizes(count: int, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    x = (
+        rng.uniform(1, 2, count)
+        * rng.choice([-1, 1], count)
+        * 2.0 ** rng.integers(-130, 127, count)
+    )
+    x[: len(EXTREMES)] = EXTREMES
+    return x.astype(np.float32)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_estimates_are_divided_well_over_the_whole_range(taken: list[str], dtype: Any) -> None:
+    x, y = sizes(256, 5), sizes(64, 6)
+    given = x, np.zeros(64, np.float32), y, np.zeros((64, 256), dtype)
+    out = ran(estimates(), *given, ROWS=64, COLS=256)[3]
+    assert [way for way in taken if "exp" not in way] == ["_estimates"]
+    with np.errstate(all="ignore"):
+        exact = x[None, :].astype(np.float64) / y[:, None]
+        expected = exact.astype(np.float32).astype(dtype)
+    known = ~np.isnan(exact)
+    np.testing.assert_array_equal(np.isnan(out.astype(np.float32)), ~known)
+    apart = ordered(out) - ordered(expected)
+    assert np.abs(apart[known]).max() <= 1
+    assert np.mean(apart[known] != 0) < 1e-3  # a boundary of 16 bits is seldom so near
+
+
+def ordered(x: np.ndarray) -> np.ndarray:
+    """Numbers of 16 bits by their place among all of them."""
+    bits = x.view(np.int16).astype(np.int32)
+    return np.where(bits < 0, -(bits & 0x7FFF), bits)
+
+
+@tegula.jit
+def softmax(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    e = tl.exp(tl.load(x + i))
+    tl.store(out + i, (e / tl.sum(e, 0)).to(out.dtype.element_ty))
+
+
+@tegula.jit
+def carried(x, y, out, turns, N: tl.constexpr):
+    """Sums that a loop makes of products, by one number."""
+    i = tl.arange(0, N)
+    at = i[:, None] * N + i[None, :]
+    a = tl.load(x + at)
+    total = tl.zeros((N, N), tl.float32)
+    for _ in range(turns):
+        total = tl.dot(a, a, total * 0.5)
+    tl.store(out + at, (total / tl.load(y + i)[:, None]).to(out.dtype.element_ty))
+
+
+def test_exponentials_by_their_sum_are_estimates(taken: list[str]) -> None:
+    for shift, off in ((0.0, 1e-3), (80.0, 1e-3), (-95.0, 0.05)):  # the last are denormal
+        x = (np.linspace(-3, 3, N) + shift).astype(np.float32)
+        _, out = ran(softmax, x, np.zeros(N, np.float16), N=N)
+        e = np.exp(x.astype(np.float64) - x.max())
+        np.testing.assert_allclose(out, e / e.sum(), rtol=off)
+    assert "_estimates" in taken and "_shares" not in taken
+
+
+def test_sums_of_products_that_a_loop_carries_are_estimates(taken: list[str]) -> None:
+    rng = np.random.default_rng(8)
+    x, y = rng.standard_normal((16, 16)).astype(np.float16), rng.uniform(1, 9, 16).astype("f4")
+    out = ran(carried, x, y, np.zeros((16, 16), np.float16), 2, N=16)[2]
+    assert taken == ["_estimates"]
+    square = x.astype(np.float64) @ x
+    np.testing.assert_allclose(out, (1.5 * square / y[:, None]), rtol=2e-3, atol=2e-3)
 
 
 # -- exponentials

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from tegula.ir import Module
     from tegula.passes import Pipeline
 
-OPT_LEVEL = 3
+OPT_LEVEL = 2
+"""Of LLVM's part for the machine; 3 numbers values twice more and makes the same code."""
 
 READINGS = {
     "globaltimer": ("mov.u64 $0, %globaltimer;", "=l,~{memory}", "i64"),
@@ -200,5 +201,4 @@ def _optimise(module: Any, made: TargetMachine) -> None:
     passes = llvm.create_new_module_pass_manager()
     passes.add_instruction_combine_pass()
     passes.add_reassociate_pass()
-    passes.add_new_gvn_pass()
     passes.run(module, builder)

@@ -7,12 +7,14 @@ that hold anything else, zeros included, multiply by the reciprocal in f64: its 
 2^-51, and no quotient of two f32 that is not itself the middle between two f32 comes closer to one
 than 2^-48 (of its size).
 
-A common case, what softmax ends with, needs no second way: numbers by their own sum, none of them
-negative, and quotients that are rounded to 16 bits. See `_shares`.
+Two common cases, what softmax and attention end with, need no second way, since their quotients are
+rounded to 16 bits: numbers with errors of their own, for which the reciprocal is good enough (see
+`_estimates`), and numbers by their own sum, none of them negative (see `_shares`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tegula.codegen.loops.convert import float_const, intrinsic
@@ -33,6 +35,8 @@ MANY = 128
 """Numbers of one thread from which on the code has one way only: two would be too long."""
 _SMALLEST, _LARGEST = 2.0**-100, 2.0**100
 _DIVISORS = 2.0**-20, 2.0**20
+_EXPONENT = 0x7F800000
+"""The bits of a float's exponent."""
 
 
 @lowers("div")
@@ -42,10 +46,20 @@ def _div(k: Emitter, op: Op) -> None:
         numbers, divisors = k.regs(a), k.regs(b)
         few = {x.text: x for x in divisors}
         if len(few) * WORTH <= len(numbers) and not any(x.const for x in few.values()):
-            divided = _shares if op.result in k.coarse and _own_sum(a, b) else _shared
+            divided = _way(k, op)
             k.set(op.results[0], divided(k, numbers, divisors, list(few.values())))
             return
     k.elementwise(op)
+
+
+def _way(k: Emitter, op: Op) -> Callable[..., list[Val]]:
+    a, b = op.operands
+    if op.result in k.coarse:
+        if a in k.estimated:
+            return _estimates
+        if _own_sum(a, b):
+            return _shares
+    return _shared
 
 
 def _shared(k: Emitter, numbers: list[Val], divisors: list[Val], few: list[Val]) -> list[Val]:
@@ -121,7 +135,7 @@ def _scaled(k: Emitter, b: Val) -> tuple[Val, Val, Val]:
     """A power of 2, minus its product with b, and the reciprocal of the product."""
     w, l = k.w, k.l
     bits = w.pure("i32", "bitcast float {} to i32", b)
-    exponent = w.pure("i32", "and i32 {}, {}", bits, w.const(0x7F800000, "i32"))
+    exponent = w.pure("i32", "and i32 {}, {}", bits, w.const(_EXPONENT, "i32"))
     most = w.const(wrap((254 + _SCALED) << 23, "i32"), "i32")
     scale = w.pure("i32", "sub i32 {}, {}", most, exponent)
     scale = w.call("llvm.umin.i32", "i32", scale, w.const(254 << 23, "i32"))
@@ -131,6 +145,33 @@ def _scaled(k: Emitter, b: Val) -> tuple[Val, Val, Val]:
     endless = w.pure("i1", "fcmp oeq float {}, {}", by, float_const(l, float("inf"), f32))
     minus = w.pure("float", "fneg float {}", by)
     return scale, w.select(endless, float_const(l, -1.0, f32), minus), inverse
+
+
+# -- numbers with errors of their own
+
+
+def _estimates(k: Emitter, numbers: list[Val], divisors: list[Val], few: list[Val]) -> list[Val]:
+    """a times 1 / b, which is off by a unit and a half of f32.
+
+    Both are multiplied by the power of 2 that makes b about 1, so that neither the product nor the
+    reciprocal overflows or becomes denormal before the quotient does.
+    """
+    w, l = k.w, k.l
+    one, ready = float_const(l, 1.0, f32), {}
+    for b in few:
+        bits = w.pure("i32", "bitcast float {} to i32", b)
+        exponent = w.pure("i32", "and i32 {}, {}", bits, w.const(_EXPONENT, "i32"))
+        scale = w.pure("i32", "sub i32 {}, {}", w.const(253 << 23, "i32"), exponent)
+        scale = w.call("llvm.smax.i32", "i32", scale, w.const(1 << 23, "i32"))
+        scale = w.pure("float", "bitcast i32 {} to float", scale)
+        by = w.pure("float", "fmul float {}, {}", b, scale)
+        ready[b.text] = scale, w.pure("float", "fdiv float {}, {}", one, by)
+    out = []
+    for a, b in zip(numbers, divisors):
+        scale, inverse = ready[b.text]
+        x = w.pure("float", "fmul float {}, {}", a, scale)
+        out.append(w.pure("float", "fmul float {}, {}", x, inverse))
+    return out
 
 
 # -- in f64

@@ -31,7 +31,7 @@ from tegula.codegen.simt.hooks import (
 )
 from tegula.codegen.simt.layout import Layout, axis_fields, log2
 from tegula.codegen.simt.registry import LOWERINGS, Context, shared_size
-from tegula.codegen.simt.rounding import coarse_values
+from tegula.codegen.simt.rounding import coarse_values, estimated_values
 from tegula.codegen.simt.scratch import Plan
 from tegula.codegen.simt.transfer import Waiting
 from tegula.codegen.simt.whole import CAREFUL
@@ -75,6 +75,11 @@ class Emitter:
     def coarse(self) -> frozenset[Value]:
         """What nobody sees but rounded to 16 bits."""
         return coarse_values(self.function)
+
+    @cached_property
+    def estimated(self) -> frozenset[Value]:
+        """What has errors of its own."""
+        return estimated_values(self.function)
 
     def run(self) -> str:
         """The text of the kernel's body."""

@@ -7,7 +7,7 @@ than a fiftieth of half a unit of f16), so a backend may compute these values fa
 from __future__ import annotations
 
 from tegula.analysis.uses import users
-from tegula.ir.core import Function, Op, Value
+from tegula.ir.core import Block, Function, Op, Value
 from tegula.ir.patterns import combine_kind
 from tegula.ir.types import DType, elem_of, f32
 
@@ -16,6 +16,11 @@ MOVING = frozenset({"convert_layout", "splat", "broadcast", "expand_dims", "resh
 _SCALING = frozenset({"mul", "div"})
 """Ops whose result has the relative errors of their operands."""
 _NEVER_NEGATIVE = frozenset({"exp", "exp2", "abs"})
+_ESTIMATES = frozenset({"exp", "exp2", "log", "log2", "sin", "cos", "erf", "dot", "shared_dot"})
+"""Ops whose results are known to some units in the last place: functions with a declared error,
+and products that machines add in an order and with roundings of their own."""
+_CARRYING = MOVING | _SCALING | {"add", "sub", "fma", "dot_wait"}
+"""Ops whose result is an estimate where an operand is."""
 
 
 def coarse_values(function: Function) -> frozenset[Value]:
@@ -54,6 +59,27 @@ def never_negative(v: Value) -> bool:
     """Whether all elements are at least 0 (and no -0), infinite or NaN."""
     owner = unmoved(v).owner
     return owner is not None and owner.name in _NEVER_NEGATIVE
+
+
+def estimated_values(function: Function) -> frozenset[Value]:
+    """Values with errors of their own, so that nobody is owed the last place of what they are
+    divided by."""
+    found: set[Value] = set()
+    _add_estimated(function.body, found)
+    return frozenset(found)
+
+
+def _add_estimated(block: Block, found: set[Value]) -> None:
+    for op in block.ops:
+        for region in op.regions:
+            _add_estimated(region, found)
+        if op.name == "for":
+            ends = op.regions[0].terminator.operands
+            found.update(v for v, end in zip(op.results, ends) if end in found)
+        elif op.name in _ESTIMATES or (
+            op.name in _CARRYING and not found.isdisjoint(op.operands)
+        ):
+            found.update(op.results)
 
 
 def unmoved(v: Value) -> Value:
