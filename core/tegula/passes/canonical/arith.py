@@ -370,7 +370,9 @@ def cast_to_same(op: Op, b: Rewriter) -> Value | None:
 
 @arith.rule("cast")
 def cast_of_cast(op: Op, b: Rewriter) -> Value | None:
-    """cast(cast(x, b), c) == cast(x, c) where b holds every value of x, or both only drop bits"""
+    """cast(cast(x, b), c) == cast(x, c) where b holds every value of x, or both only drop bits; a
+    rounding that the conversion from x would not have stays
+    """
     inner = made_by(op.operands[0], "cast")
     if inner is None:
         return None
@@ -384,6 +386,10 @@ def cast_of_cast(op: Op, b: Rewriter) -> Value | None:
     lossless = _keeps_every_value(source, middle)
     if source.is_int and middle.is_float and to.is_int and not _keeps_every_value(source, to):
         return None  # from the float it saturates, from the integer it would wrap
+    toward_zero = op.attrs["rounding"] == "rtz" and middle.is_float and to.is_float
+    narrows = source.is_float and to.bits < source.bits
+    if toward_zero and to.bits < middle.bits and not (narrows or _keeps_every_value(source, to)):
+        return None
     if lossless or (ints and to is not i1 and middle.bits >= to.bits):
         return b.cast(x, to=to, rounding=op.attrs["rounding"])
     return None
