@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import ModuleType
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import tegula
 import tegula.language as tl
 from tegula.errors import ArgumentError, GridError, GridTypeError
+from tegula.runtime import dispatch
 
 pytestmark = pytest.mark.usefixtures("recording")
 
@@ -152,3 +154,30 @@ def test_pre_run_hooks_see_every_launch() -> None:
     assert calls[0][0][0] is X
     with pytest.raises(TypeError, match="has to be callable"):
         hooked.add_pre_run_hook(3)  # type: ignore[arg-type]
+
+
+def test_launchers_are_found_natively_as_in_python() -> None:
+    kernel[(1,)](X, 3)
+    if dispatch.native() is not None:
+        assert type(tegula.JITFunction.__getitem__) is type(str.join)
+    grids = [(3,), (3, 2), (1, 1, 1), 3, [3, 2], (True,), (np.int64(3),)]
+    for grid in grids:
+        assert kernel[grid] is kernel[grid] is kernel._launcher(grid)
+    assert kernel[(3,)] is kernel[(3, 1, 1)]
+    for wrong in ((3.0,), ([3],), ("3",), 3.0, {}, ()):
+        with pytest.raises((GridError, GridTypeError)) as natively:
+            kernel[wrong]
+        with pytest.raises((GridError, GridTypeError)) as in_python:
+            kernel._launcher(wrong)
+        assert str(natively.value) == str(in_python.value)
+    with pytest.raises(TypeError):
+        tegula.JITFunction.__getitem__(object(), (1,))
+
+
+def test_finding_a_launcher_keeps_nothing() -> None:
+    launcher, grid = kernel[(3,)], (3,)
+    for thing in (launcher, grid, kernel._bound):
+        before = sys.getrefcount(thing)
+        for _ in range(1000):
+            kernel[grid]
+        assert sys.getrefcount(thing) == before

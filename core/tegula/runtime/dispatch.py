@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 METH_FASTCALL_KEYWORDS = 0x0080 | 0x0002
+METH_O = 0x0008
 _NEW_FUNCTION = ctypes.PYFUNCTYPE(
     ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p
 )
+_NEW_METHOD = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p)
 
 _lock = threading.Lock()
 _native: _Native | None = None
@@ -40,17 +42,39 @@ class _MethodDef(ctypes.Structure):
 
 
 class _Native:
-    """The loaded dispatcher and the process-wide state it compares launches with."""
+    """The loaded dispatcher and the process-wide state it compares launches with.
 
-    def __init__(self, address: int, keep: Any) -> None:
-        self.keep = keep
-        self.method = _MethodDef(
-            b"launch", address, METH_FASTCALL_KEYWORDS, b"Launch a kernel on a fixed grid."
+    Its object code comes from the disk cache where it is there.
+    """
+
+    def __init__(self) -> None:
+        from tegula.runtime import native
+        from tegula.runtime.dispatch_code import (
+            ENTRY_POINT,
+            PYTHON_FUNCTIONS,
+            SHARED,
+            SUBSCRIPT,
+            dispatcher_text,
         )
-        names = ("data_ptr", "is_contiguous", "nbytes", "_raise_failure", "is_neg")
+
+        names = ("data_ptr", "is_contiguous", "nbytes", "_raise_failure", "is_neg", "_bound",
+                 "_launcher")  # fmt: skip
         self.names = tuple(map(sys.intern, names))
-        self.shared = tables.SharedStruct(0, id(OVERRIDES), *(id(name) for name in self.names))
+        objects = (OVERRIDES, *self.names, tuple, int)
+        self.shared = tables.SharedStruct(0, *map(id, objects))
+        needed = native.python_functions(PYTHON_FUNCTIONS)
+        needed[SHARED] = ctypes.addressof(self.shared)
+        exports = ENTRY_POINT, SUBSCRIPT
+        self.library = native.load("dispatcher", dispatcher_text(), exports, needed)
+        self.method = _MethodDef(
+            b"launch", self.library[ENTRY_POINT], METH_FASTCALL_KEYWORDS,
+            b"Launch a kernel on a fixed grid.",
+        )  # fmt: skip
+        self.subscript = _MethodDef(
+            b"__getitem__", self.library[SUBSCRIPT], METH_O, b"The launcher for a grid."
+        )
         self.new_function = _NEW_FUNCTION(("PyCFunction_NewEx", ctypes.pythonapi))
+        self.new_method = _NEW_METHOD(("PyDescr_NewMethod", ctypes.pythonapi))
         config.on_change(self.invalidate)
 
     def invalidate(self) -> None:
@@ -96,16 +120,6 @@ def check_numpy_layout() -> bool:
     )
 
 
-def _load() -> _Native:
-    """Compile the dispatcher, or load its object code from the disk cache, and link it."""
-    from tegula.runtime import native
-    from tegula.runtime.dispatch_code import ENTRY_POINT, PYTHON_FUNCTIONS, dispatcher_text
-
-    functions = native.python_functions(PYTHON_FUNCTIONS)
-    library = native.load("dispatcher", dispatcher_text(), (ENTRY_POINT,), functions)
-    return _Native(library[ENTRY_POINT], library)
-
-
 def native() -> _Native | None:
     """The dispatcher, loaded on first use; None where it cannot work (see `why_not`)."""
     global _native, _unavailable
@@ -115,7 +129,7 @@ def native() -> _Native | None:
                 _unavailable = _check_interpreter()
                 if _unavailable is None:
                     try:
-                        _native = _load()
+                        _native = _Native()
                     except (ImportError, OSError, RuntimeError, AttributeError) as error:
                         _unavailable = f"{type(error).__name__}: {error}"
     return _native
@@ -143,6 +157,14 @@ def launcher(
         ctypes.addressof(n.method), (record, table, slow), None
     )
     return function
+
+
+def quicken(owner: Any) -> None:
+    """Have a class of kernels find the launchers of grids natively."""
+    n = native()
+    assert n is not None
+    if owner.__dict__["__getitem__"] is owner.__dict__["_launcher"]:
+        owner.__getitem__ = n.new_method(owner, ctypes.addressof(n.subscript))
 
 
 def new_table() -> tables.Table:

@@ -1,11 +1,13 @@
 """The native launch dispatcher, as LLVM IR.
 
-`dispatcher_text()` is one function with CPython's METH_FASTCALL | METH_KEYWORDS signature that
+`dispatcher_text()` has a function with CPython's METH_FASTCALL | METH_KEYWORDS signature that
 every bound launcher shares. It walks the kernel's `Table` (see `dispatch_tables`): for each variant
 it checks the shape of the call and then entry by entry types, dtypes, alignment, value classes,
 devices and constants, packing the 8-byte slots on its stack as it goes; then it compares the
 extents of arrays that must not overlap, releases the GIL and calls the driver. The first variant
 that fits is launched; if none does, the Python slow path gets the very same arguments.
+
+A second function finds the launcher of a grid, `kernel[grid]`, as `JITFunction._launcher` does.
 
 Being table driven, it is compiled once per machine (object code in the disk cache) and binding a
 kernel costs no compilation. The text is LLVM IR with two short forms, expanded by `_expand`:
@@ -25,6 +27,9 @@ from tegula.runtime.dispatch_checks import OB_SIZE, OB_TYPE
 from tegula.runtime.dispatch_tables import MAX_ENTRIES, Kind
 
 ENTRY_POINT = "tegula_dispatch"
+SUBSCRIPT = "tegula_subscript"
+SHARED = "tegula_shared"
+"""The process's one `SharedStruct`, which the linker puts in."""
 
 STRUCTS: dict[str, type[ctypes.Structure]] = {
     "Entry": tables.EntryStruct,
@@ -115,6 +120,7 @@ def dispatcher_text() -> str:
         _aliases(),
         _launch(),
         _slow(tuple_items),
+        _subscript(tuple_items),
     )
     return _declarations() + "\n" + _expand("".join(pieces))
 
@@ -393,5 +399,66 @@ none:
   %slow = at {tuple_items + 16} ptr %self
   %slow.result = call ptr @PyObject_Vectorcall(ptr %slow, ptr %args, i64 %nargs, ptr %kwnames)
   ret ptr %slow.result
+}}
+"""
+
+
+def _subscript(tuple_items: int) -> str:
+    """The bound launcher where the grid is a tuple of integers (2.0 would find what was bound for
+    2) and was used before; else what the kernel's `_launcher` says.
+    """
+    return f"""
+@{SHARED} = external global i8
+define ptr @{SUBSCRIPT}(ptr %self, ptr %grid) {{
+entry:
+  %callargs = alloca [2 x ptr], align 16
+  %shared = getelementptr i8, ptr @{SHARED}, i64 0
+  %tuple = get Shared.type_tuple %shared
+  %int = get Shared.type_int %shared
+  %type = at {OB_TYPE} ptr %grid
+  %is.tuple = icmp eq ptr %type, %tuple
+  br i1 %is.tuple, label %counts, label %ask
+counts:
+  %n = at {OB_SIZE} i64 %grid
+  %items = getelementptr i8, ptr %grid, i64 {tuple_items}
+  br label %each
+each:
+  %i = phi i64 [0, %counts], [%i.next, %next]
+  %left = icmp ult i64 %i, %n
+  br i1 %left, label %count, label %find
+count:
+  %o.p = getelementptr ptr, ptr %items, i64 %i
+  %o = load ptr, ptr %o.p
+  %o.type = at {OB_TYPE} ptr %o
+  %is.int = icmp eq ptr %o.type, %int
+  br i1 %is.int, label %next, label %ask
+next:
+  %i.next = add i64 %i, 1
+  br label %each
+find:
+  %name = get Shared.name_bound %shared
+  %bound = call ptr @PyObject_GetAttr(ptr %self, ptr %name)
+  %bound.null = icmp eq ptr %bound, null
+  br i1 %bound.null, label %error, label %look
+look:
+  %found = call ptr @PyDict_GetItemWithError(ptr %bound, ptr %grid)
+  %missing = icmp eq ptr %found, null
+  br i1 %missing, label %miss, label %hit
+hit:
+  call void @Py_IncRef(ptr %found)
+  call void @Py_DecRef(ptr %bound)
+  ret ptr %found
+miss: ; tuples of integers have a hash, so that nothing was raised
+  call void @Py_DecRef(ptr %bound)
+  br label %ask
+ask:
+  store ptr %self, ptr %callargs
+  %callargs.1 = getelementptr ptr, ptr %callargs, i64 1
+  store ptr %grid, ptr %callargs.1
+  %launcher.name = get Shared.name_launcher %shared
+  %answer = call ptr @PyObject_VectorcallMethod(ptr %launcher.name, ptr %callargs, i64 2, ptr null)
+  ret ptr %answer
+error:
+  ret ptr null
 }}
 """

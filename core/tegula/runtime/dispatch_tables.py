@@ -132,6 +132,10 @@ class SharedStruct(ctypes.Structure):
         ("name_nbytes", ctypes.c_void_p),
         ("name_failed", ctypes.c_void_p),
         ("name_is_neg", ctypes.c_void_p),
+        ("name_bound", ctypes.c_void_p),
+        ("name_launcher", ctypes.c_void_p),
+        ("type_tuple", ctypes.c_void_p),
+        ("type_int", ctypes.c_void_p),
     )
 
 

@@ -107,7 +107,7 @@ class JITFunction(DeviceFunction, KernelInterface):
 
     # -- launching
 
-    def __getitem__(self, grid: Any) -> Launcher:
+    def _launcher(self, grid: Any) -> Launcher:
         """The launcher for a grid; those used before come from a dictionary."""
         if grid.__class__ is tuple:
             for count in grid:  # 2.0 would find what was bound for 2
@@ -119,6 +119,8 @@ class JITFunction(DeviceFunction, KernelInterface):
                 return self._bind_grid(grid)
         return CallableGrid(self, grid) if callable(grid) else self._bind_grid(grid)
 
+    __getitem__ = _launcher  # until `dispatch.quicken` puts a native one in its place
+
     def _bind_grid(self, grid: Any) -> Launcher:
         from tegula.runtime import dispatch
 
@@ -129,6 +131,7 @@ class JITFunction(DeviceFunction, KernelInterface):
             native = config.native_launch and 0 not in dims and not self.pre_run_hooks
             if native and dispatch.native() is not None:
                 launcher = dispatch.launcher(self._own_table(), dims, slow)
+                dispatch.quicken(JITFunction)
             else:
                 launcher = slow
         with self._lock:

@@ -272,8 +272,10 @@ class Variants:
         )
         artifact, key, timing = compiler.compile_artifact(request)
         compiler.log(
-            lambda: f"{request.name} for {selection.id} ({selection.why}): "
-            f"{'cache hit' if timing.hit else 'compiled'}",
+            lambda: (
+                f"{request.name} for {selection.id} ({selection.why}): "
+                f"{'cache hit' if timing.hit else 'compiled'}"
+            ),
             lambda: f"{request.name}: {timing}",
         )
         constant = [b.param.name not in specialized.types for b in bound]
