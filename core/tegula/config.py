@@ -170,6 +170,7 @@ class Config:
     def __init__(self) -> None:
         self._set: dict[str, Any] = {}
         self._warned: set[str] = set()
+        self._variables = -1
         self._listeners: list[Callable[[], None]] = []
 
     def __getattr__(self, name: str) -> Any:
@@ -237,7 +238,12 @@ class Config:
         self._listeners.append(listener)
 
     def check_environment(self) -> None:
-        """Warn, once per name, about `TEGULA_*` variables that are no setting."""
+        """Warn, once per name, about `TEGULA_*` variables that are no setting; look only where
+        variables have come or gone.
+        """
+        if len(os.environ) == self._variables:
+            return
+        self._variables = len(os.environ)
         for name in os.environ:
             if name.startswith(PREFIX) and name not in self._warned:
                 knob = KNOBS.get(name.removeprefix(PREFIX).lower())
