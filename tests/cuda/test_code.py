@@ -261,6 +261,30 @@ def test_atomics_have_their_order_and_scope(kind: str, sem: str, scope: str) -> 
     assert found.startswith(f"atom.{sem}.{scope}.global.")
 
 
+@tegula.jit
+def many_atomics(x, o, SEM: tl.constexpr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(o + i, tl.atomic_add(x + i, 1, sem=SEM))
+
+
+@pytest.mark.parametrize(
+    ("sem", "fences"),
+    [("relaxed", ""), ("acquire", "aaaaf"), ("release", "faaaa"), ("acq_rel", "faaaaf")],
+)
+def test_atomics_of_one_thread_share_their_fences(sem: str, fences: str) -> None:
+    p = Pointer(ir.i32)
+    ptx = ptx_of(many_atomics, {"SEM": sem, "N": 512}, x=p, o=p)
+    found = re.findall(r"(atom\.\w+|fence\.\w+)\.gpu", ptx)
+    assert set(found) <= {"atom.relaxed", "fence.acq_rel"}
+    assert "".join(name[0] for name in found) == (fences or "aaaa")
+
+
+def test_a_thread_with_one_atomic_needs_no_fence() -> None:
+    p = Pointer(ir.i32)
+    ptx = ptx_of(many_atomics, {"SEM": "acq_rel", "N": 128}, x=p, o=p)
+    assert "fence" not in ptx and "atom.acq_rel" in ptx
+
+
 def test_atomics_without_an_instruction_keep_their_order() -> None:
     ptx = ptx_of(atomics, {"KIND": "max", "SEM": "acq_rel", "SCOPE": "cta"}, x=F32, v=F32, o=F32)
     assert re.findall(r"atom\.\S+", ptx) == ["atom.acq_rel.cta.global.cas.b32"]

@@ -139,10 +139,19 @@ def _result_scratch(op: Op, ctx: Context) -> int:
     return padded_bytes(1 << len(layout.register) + len(layout.threads), elem_of(v.type))
 
 
-def _each(k: Emitter, op: Op, act: Callable[[int], Val | None], mask: Value | None) -> None:
-    """Run `act(register)` under the mask in the thread that owns the element, then share the
-    results with the threads that hold copies."""
+def _each(k: Emitter, op: Op, act: Callable[[int, str], Val | None], mask: Value | None) -> None:
+    """Run `act(register, order)` under the mask in the thread that owns the element, then share the
+    results with the threads that hold copies.
+
+    Where a thread has several, a fence before all of them and one behind do what orders of their
+    own would, each of which waits for memory.
+    """
     layout = k.layout(op.operands[0])
+    sem = op.attrs["sem"]
+    fenced = sem != "relaxed" and layout.registers > 1
+    fence = f"fence {k.simt.order('acq_rel', op.attrs['scope'])}"
+    if fenced and sem != "acquire":
+        k.w.do(fence)
     owner = k.owner(layout)
     preds = _predicates(k, mask, layout.registers)
     zeros = [k.constant(0, elem_of(v.type)) for v in op.results]
@@ -153,11 +162,13 @@ def _each(k: Emitter, op: Op, act: Callable[[int], Val | None], mask: Value | No
         if pred is not None and pred.const == 0:
             return zeros
         branch = k.w.begin_if(pred) if pred is not None and pred.const is None else None
-        made = act(r)
+        made = act(r, "relaxed" if fenced else sem)
         there = [made] if made is not None else []
         return k.w.end_if(branch, there, zeros) if branch is not None else there
 
     out = [x for r in range(layout.registers) for x in one(r)]
+    if fenced and sem != "release":
+        k.w.do(fence)
     if not op.results:
         return
     if owner is not None:
@@ -178,9 +189,9 @@ def _rmw(k: Emitter, op: Op) -> None:
     ptr, value = (k.regs(v) for v in op.operands[:2])
     e = elem_of(op.operands[1].type)
     assert isinstance(e, DType)
-    kind, sem, scope = op.attrs["kind"], op.attrs["sem"], op.attrs["scope"]
+    kind, scope = op.attrs["kind"], op.attrs["scope"]
 
-    def act(r: int) -> Val:
+    def act(r: int, sem: str) -> Val:
         old = k.simt.atomic_rmw(k.w, kind, ptr[r], to_memory(k.w, value[r], e), e, sem, scope)
         return from_memory(k.w, old, e)
 
@@ -192,9 +203,9 @@ def _cas(k: Emitter, op: Op) -> None:
     ptr, cmp, value = (k.regs(v) for v in op.operands[:3])
     e = elem_of(op.operands[1].type)
     assert isinstance(e, DType)
-    sem, scope = op.attrs["sem"], op.attrs["scope"]
+    scope = op.attrs["scope"]
 
-    def act(r: int) -> Val:
+    def act(r: int, sem: str) -> Val:
         old, new = (k.raw(to_memory(k.w, x[r], e)) for x in (cmp, value))
         seen = k.simt.atomic_cas(k.w, ptr[r], old, new, e, sem, scope)
         return from_memory(k.w, k.cooked(seen, memory_type(e)), e)
@@ -206,10 +217,9 @@ def _cas(k: Emitter, op: Op) -> None:
 def _atomic_load(k: Emitter, op: Op) -> None:
     ptr = k.regs(op.operands[0])
     e = elem_of(op.results[0].type)
-    sem, scope = op.attrs["sem"], op.attrs["scope"]
-    ty = memory_type(e)
+    scope, ty = op.attrs["scope"], memory_type(e)
 
-    def act(r: int) -> Val:
+    def act(r: int, sem: str) -> Val:
         raw = k.simt.atomic_load(k.w, ptr[r], f"i{shared_size(e) * 8}", sem, scope)
         return from_memory(k.w, k.cooked(raw, ty), e)
 
@@ -220,9 +230,9 @@ def _atomic_load(k: Emitter, op: Op) -> None:
 def _atomic_store(k: Emitter, op: Op) -> None:
     ptr, value = (k.regs(v) for v in op.operands[:2])
     e = elem_of(op.operands[1].type)
-    sem, scope = op.attrs["sem"], op.attrs["scope"]
+    scope = op.attrs["scope"]
 
-    def act(r: int) -> None:
+    def act(r: int, sem: str) -> None:
         k.simt.atomic_store(k.w, ptr[r], k.raw(to_memory(k.w, value[r], e)), sem, scope)
 
     _each(k, op, act, op.operand("mask"))
@@ -244,7 +254,7 @@ def _atomic_poll(k: Emitter, op: Op) -> None:
     wanted = k.raw(to_memory(k.w, k.scalar(expected), e))
     if timeout is not None:
         limit = k.scalar(timeout)
-        _each(k, op, lambda r: _polled(k, op, k.scalar(ptr), wanted, limit), None)
+        _each(k, op, lambda *_: _polled(k, op, k.scalar(ptr), wanted, limit), None)
         return
     owner = k.owner(k.layout(ptr))
     branch = k.w.begin_if(owner) if owner is not None and owner.const is None else None
