@@ -19,7 +19,7 @@ import numpy as np
 
 from tegula.errors import ArgumentError, ArgumentValueError, nearest
 from tegula.ir import types as ir
-from tegula.runtime import dlpack
+from tegula.runtime import dlpack, torch_tensors
 from tegula.runtime.dispatch import check_numpy_layout
 from tegula.runtime.dispatch_checks import (
     NUMPY_DESCR_KIND,
@@ -252,7 +252,7 @@ def _of_exchange(name: str, tensor: Any, exchange: dlpack.Exchange) -> Array:
         type=type(tensor),
         low=dlpack.packed_dtype(dtype) or 0,
         high=dlpack.packed_device(view.device),
-        pointer=exchange.tensor_of,
+        pointer=torch_tensors.agreeing(tensor, exchange, view),
         width=dtype.itemsize,
         flags=flags,
     )

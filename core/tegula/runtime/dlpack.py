@@ -24,6 +24,7 @@ _CAPSULE_EXCHANGE = b"dlpack_exchange_api"
 _CAPSULE_TENSOR = b"dltensor"
 # Offsets of function pointers in DLPackExchangeAPI, part of its stable ABI since DLPack 1.3.
 _EXCHANGE_TENSOR_OF, _EXCHANGE_STREAM = 40, 48
+_EXCHANGE_CALL = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)
 
 _CODES: dict[tuple[int, int], ir.DType] = {
     (0, 8): ir.i8, (0, 16): ir.i16, (0, 32): ir.i32, (0, 64): ir.i64,
@@ -82,6 +83,10 @@ class TensorView:
             in_elements = dense_strides(self.shape, 1)
         self.strides = tuple(s * max(1, bits // 8) * lanes for s in in_elements)
 
+    def fields(self) -> tuple[Any, ...]:
+        """All that it says, to be compared."""
+        return tuple(getattr(self, name) for name in self.__slots__)
+
 
 def dense_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
     """Byte strides of a row-major array."""
@@ -97,8 +102,7 @@ class Exchange:
     def __init__(self, api: int) -> None:
         self.tensor_of: int = ctypes.c_void_p.from_address(api + _EXCHANGE_TENSOR_OF).value or 0
         self.stream_of: int = ctypes.c_void_p.from_address(api + _EXCHANGE_STREAM).value or 0
-        signature = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)
-        self._call = signature(self.tensor_of)
+        self._call = _EXCHANGE_CALL(self.tensor_of)
 
     @classmethod
     def of(cls, kind: type) -> Exchange | None:
@@ -116,8 +120,16 @@ class Exchange:
 
     def view(self, tensor: Any) -> TensorView:
         """Describe a tensor; its memory stays the library's."""
+        return self._told(self._call, tensor)
+
+    def told(self, function: int, tensor: Any) -> TensorView:
+        """What another function of the same kind, at an address, says of a tensor."""
+        return self._told(_EXCHANGE_CALL(function), tensor)
+
+    @staticmethod
+    def _told(call: Any, tensor: Any) -> TensorView:
         struct = DLTensorStruct()
-        self._call(tensor, ctypes.addressof(struct))
+        call(tensor, ctypes.addressof(struct))
         return TensorView(struct)
 
 
