@@ -30,8 +30,8 @@ _SCALAR_TYPES = {
 }  # fmt: skip
 """torch's numbers of element types."""
 _DEVICES = {0: 1, 1: 2, 12: 14}
-"""torch's numbers of kinds of devices, the host, CUDA and XPU, to DLPack's. What torch for another
-maker's devices calls CUDA has another number in DLPack, which `agreeing` sees."""
+"""torch's numbers of kinds of devices to DLPack's, the host first. Where torch has two makers'
+devices under one number, DLPack has two, which `agreeing` sees."""
 
 _PLACES = (16, 24)
 """Bytes before the C++ tensor in the Python object; in front of the latter stands a flag that is 0
