@@ -127,6 +127,37 @@ def test_run_and_relaunch() -> None:
         compiled[(1,)](X)
 
 
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ((X.astype("f8"), 3, 0.5), r"'x' .* has elements of type f64, and this variant takes f32"),
+        ((X.astype("i4"), 3, 0.5), r"'x' .* has elements of type i32"),
+        ((X[1:], 3, 0.5), r"'x' .* does not begin at a multiple of 16 bytes"),
+        ((np.broadcast_to(X, (2, 64)), 3, 0.5), r"'x' .* is read-only"),
+        ((X, X, 0.5), r"'n' .* is an array, and this variant takes i32"),
+        ((X, 3.5, 0.5), r"'n' .* is 3.5, and this variant takes i32"),
+        ((X, 1 << 40, 0.5), r"'n' .* is 1099511627776, and this variant takes i32"),
+        ((X, "3", 0.5), r"'n' .* is of type str"),
+        ((X, 3, X), r"'eps' .* is an array, and this variant takes f32"),
+        ((None, 3, 0.5), r"'x' .* is of type NoneType"),
+    ],
+)
+def test_a_relaunch_checks_its_arguments(args: tuple[Any, ...], message: str) -> None:
+    compiled = kernel[(1,)](X, 3)
+    with pytest.raises(ArgumentError, match=message + ".*launch the kernel itself"):
+        compiled[(1,)](*args)
+    compiled[(1,)](X, np.int64(3), 1)
+    compiled[(1,)](X.ctypes.data, np.True_, np.float32(0.5))
+    assert compiled.kernel.slots[1:] == [1, 0x3F000000]
+
+
+def test_a_relaunch_keeps_to_multiples() -> None:
+    compiled = kernel[(1,)](X, 32)
+    compiled[(1,)](X, 48, 0.5)
+    with pytest.raises(ArgumentError, match="'n' .* is 40, and this variant takes multiples of 16"):
+        compiled[(1,)](X, 40, 0.5)
+
+
 def test_warmup_compiles_and_launches_nothing(recording: ModuleType) -> None:
     torch = pytest.importorskip("torch")
     compiled = kernel.warmup(torch.float32, 3, BLOCK=32, grid=(1,))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import numbers
 import threading
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tegula.errors import ArgumentError, KernelError
 from tegula.ir import types as ir
@@ -78,7 +81,7 @@ class CompiledKernel:
         artifact: Artifact,
         key: str | None,
         selection: Selection,
-        slot_types: Sequence[ir.Type],
+        slots: Mapping[str, ir.Type],
         constant_params: Sequence[bool],
     ) -> None:
         self.request = request
@@ -86,7 +89,7 @@ class CompiledKernel:
         self.selection = selection
         self.hash = key or ""
         self.name = request.name
-        self.slot_types = tuple(slot_types)
+        self.slot_paths, self.slot_types = tuple(slots), tuple(slots.values())
         self._constant_params = tuple(constant_params)
         self._kernel: Kernel | None = None
         self._lock = threading.Lock()
@@ -207,7 +210,43 @@ class CompiledKernel:
                 f"compiled kernel `{self.name}` takes {len(self.slot_types)} runtime arguments, "
                 f"and {len(flat)} were given"
             )
+        for path, kind, value in zip(self.slot_paths, self.slot_types, flat):
+            if why := self._misfit(path, kind, value):
+                raise ArgumentError(
+                    f"argument '{path}' of compiled kernel `{self.name}` {why}; launch the kernel "
+                    "itself, which compiles what it needs"
+                )
         return flat
+
+    def _misfit(self, path: str, kind: ir.Type, value: Any) -> str:
+        """Why a variant is not made for a value; empty if it is."""
+        divisible = self.request.attrs.get(path, {}).get("divisible", 1)
+        if isinstance(value, Array):
+            if not isinstance(kind, ir.Pointer):
+                return f"is an array, and this variant takes {kind}"
+            if value.dtype is not kind.elem and not self._reads_as(path, kind, value.dtype):
+                return f"has elements of type {value.dtype}, and this variant takes {kind.elem}"
+            if value.readonly and not kind.const:
+                return "is read-only, and this variant may store to it"
+            if value.address % divisible:
+                return f"does not begin at a multiple of {divisible} bytes, and this variant does"
+            return ""
+        if not isinstance(value, numbers.Real):
+            return f"is of type {type(value).__name__}, and this variant takes {kind}"
+        if isinstance(kind, ir.DType) and kind.is_int:
+            if not isinstance(value, numbers.Integral):
+                return f"is {value}, and this variant takes {kind}"
+            if not kind.min_value <= int(value) <= kind.max_value:
+                return f"is {value}, and this variant takes {kind}"
+            if int(value) % divisible:
+                return f"is {value}, and this variant takes multiples of {divisible}"
+        return ""
+
+    def _reads_as(self, path: str, kind: ir.Pointer, given: ir.DType) -> bool:
+        """Whether an annotation has the parameter read memory of another type of the same size."""
+        param = next(p for p in self.request.fn.params if p.name == path.partition(".")[0])
+        annotated = getattr(param, "annotation_type", None) is not None
+        return annotated and kind.elem.itemsize == given.itemsize
 
     def __repr__(self) -> str:
         return f"<compiled kernel {self.name} for {self.request.context.target}>"
@@ -220,7 +259,10 @@ def _flatten(name: str, value: Any, out: list[Any]) -> None:
         for i, member in enumerate(value):
             _flatten(f"{name}.{i}", member, out)
         return
-    array = None if isinstance(value, int | float) else arguments.describe(name, value)
+    if isinstance(value, np.generic):
+        value = value.item()  # which ml_dtypes' numbers have only as float()
+        value = value if isinstance(value, numbers.Real) else float(value)
+    array = None if isinstance(value, numbers.Number) else arguments.describe(name, value)
     if array is not None:
         array.check_memory()
     out.append(value if array is None else array)

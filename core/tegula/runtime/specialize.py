@@ -61,6 +61,8 @@ class Specialized:
     values: list[Any] = field(default_factory=list)
     """What the kernel gets, in slot order: an `Array` or a number."""
     slot_types: list[ir.Type] = field(default_factory=list)
+    slot_paths: list[str] = field(default_factory=list)
+    """Names of the slots: of the parameter, and of its member behind a dot."""
     entries: list[Entry] = field(default_factory=list)
     entry_of_slot: list[int] = field(default_factory=list)
     native: bool = True
@@ -182,6 +184,7 @@ class Specializer:
         out = self.out
         out.values.append(value)
         out.slot_types.append(kind)
+        out.slot_paths.append(path)
         out.key.append((kind, divisible))
         if divisible:
             out.attrs[path] = {"divisible": 16}

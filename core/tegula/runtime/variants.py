@@ -279,7 +279,8 @@ class Variants:
             lambda: f"{request.name}: {timing}",
         )
         constant = [b.param.name not in specialized.types for b in bound]
-        return CompiledKernel(request, artifact, key, selection, specialized.slot_types, constant)
+        slots = dict(zip(specialized.slot_paths, specialized.slot_types))
+        return CompiledKernel(request, artifact, key, selection, slots, constant)
 
 
 def _guards(entries: Iterable[tuple[Any, tuple[str, ...], Any]]) -> Iterator[Entry]:
