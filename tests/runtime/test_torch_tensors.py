@@ -62,10 +62,15 @@ def test_other_elements_and_devices_go_to_the_exchange_function() -> None:
     exchange, address = function_for(torch.zeros(3))
     for other in (
         torch.zeros(3, dtype=torch.complex64), torch.zeros(3, dtype=torch.complex128),
-        torch.zeros(3, device="meta"), torch.zeros(3).to_sparse(),
+        torch.zeros(3, device="meta"), torch.zeros(3).to_sparse(), *opaque(),
     ):  # fmt: skip
         ours = outcome(lambda other=other: exchange.told(address, other).fields())
         assert ours == outcome(lambda other=other: exchange.view(other).fields())
+
+
+def opaque() -> list[Any]:
+    """Tensors whose elements lie in an order of a library's own, where torch was built with it."""
+    return [torch.zeros(4, 4).to_mkldnn()] if torch.backends.mkldnn.is_available() else []
 
 
 def outcome(ask: Any) -> Any:
@@ -119,7 +124,8 @@ def test_what_has_no_memory_is_refused_again_and_again() -> None:
     out = torch.zeros(16)
     copied[(1,)](torch.zeros(16), out, 16, 1, BLOCK=16)
     for _ in range(2):
-        for bad in (torch.zeros(16).to_sparse(), torch.zeros(16, device="meta")):
+        hidden = (torch.zeros(16).to_sparse(), torch.zeros(16, device="meta"), *opaque())
+        for bad in hidden:
             with pytest.raises((ArgumentError, tegula.errors.TegulaError)):
                 copied[(1,)](bad, out, 16, 1, BLOCK=16)
         freed = torch.zeros(16)

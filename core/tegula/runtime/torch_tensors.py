@@ -21,7 +21,7 @@ from tegula.runtime.dispatch_tables import DLTensorStruct
 
 _ENTRY = "tegula_torch_tensor"
 _FALLBACK = "tegula_torch_exchange"
-_SHIMS = ("data_ptr", "dtype", "device_type", "device_index", "dim", "sizes", "strides")
+_SHIMS = ("data_ptr", "dtype", "device_type", "device_index", "dim", "sizes", "strides", "layout")
 
 _SCALAR_TYPES = {
     0: ir.u8, 1: ir.i8, 2: ir.i16, 3: ir.i32, 4: ir.i64, 5: ir.f16, 6: ir.f32, 7: ir.f64,
@@ -116,6 +116,7 @@ declare i32 @aoti_torch_get_device_index(ptr, ptr)
 declare i32 @aoti_torch_get_dim(ptr, ptr)
 declare i32 @aoti_torch_get_sizes(ptr, ptr)
 declare i32 @aoti_torch_get_strides(ptr, ptr)
+declare i32 @aoti_torch_get_layout(ptr, ptr)
 declare i32 @tegula_torch_exchange(ptr, ptr)
 
 @dtypes = internal constant [$COUNT$ x i32] [$DTYPES$]
@@ -149,7 +150,12 @@ dtype:
   %packed = load i32, ptr %packed.p
   store i32 %packed, ptr %dl->dtype
   %none = icmp eq i32 %packed, 0
-  br i1 %none, label %other, label %memory
+  br i1 %none, label %other, label %layout
+layout: ; a layout of a library's own has an address here, but elements in an order of its own
+  %layout.rc = call i32 @aoti_torch_get_layout(ptr %tensor, ptr %number)
+  %arranged = load i32, ptr %number
+  %strided = icmp eq i32 %arranged, 0
+  br i1 %strided, label %memory, label %other
 memory:
   %data.rc = call i32 @aoti_torch_get_data_ptr(ptr %tensor, ptr %dl->data)
   %dim.rc = call i32 @aoti_torch_get_dim(ptr %tensor, ptr %many)
@@ -164,7 +170,8 @@ memory:
   %rc.3 = or i32 %rc.2, %data.rc
   %rc.4 = or i32 %rc.3, %dim.rc
   %rc.5 = or i32 %rc.4, %sizes.rc
-  %rc = or i32 %rc.5, %strides.rc
+  %rc.6 = or i32 %rc.5, %strides.rc
+  %rc = or i32 %rc.6, %layout.rc
   %fine = icmp eq i32 %rc, 0
   br i1 %fine, label %done, label %other
 done:
