@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -132,3 +134,12 @@ def test_what_has_no_memory_is_refused_again_and_again() -> None:
         freed.untyped_storage().resize_(0)
         with pytest.raises(tegula.errors.TegulaError, match="no memory"):
             copied[(1,)](freed, out, 16, 1, BLOCK=16)
+
+
+def test_code_that_bound_launches_go_to_stays_loaded() -> None:
+    linked = torch_tensors._linked(torch_tensors._PLACES[0], 1)
+    seen = weakref.ref(linked)
+    torch_tensors._linked.cache_clear()
+    del linked
+    gc.collect()
+    assert seen() is not None

@@ -17,11 +17,12 @@ from typing import Any
 OPT_LEVEL = 2
 
 _lock = threading.Lock()
+_loaded: list[Library] = []
 
 
 @dataclass(frozen=True)
 class Library:
-    """Linked code. It stays loaded as long as this object lives."""
+    """Linked code. It stays loaded: addresses in it stand in tables that keep nothing alive."""
 
     addresses: Mapping[str, int]
     keep: Any = field(repr=False, default=None)
@@ -76,7 +77,9 @@ def load(name: str, text: str, exports: Iterable[str], imports: Mapping[str, int
         for symbol, address in imports.items():
             builder.import_symbol(symbol, address)
         library = builder.link(jit, name)
-    return Library({symbol: library[symbol] for symbol in names}, (jit, library))
+        made = Library({symbol: library[symbol] for symbol in names}, (jit, library))
+        _loaded.append(made)
+    return made
 
 
 def python_functions(names: Iterable[str]) -> dict[str, int]:
