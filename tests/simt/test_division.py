@@ -307,3 +307,34 @@ def test_exp_that_is_rounded_to_16_bits_is_the_nearest_or_its_neighbour(
 def test_what_a_difference_may_magnify_is_not_coarse(taken: list[str]) -> None:
     ran(less_one, arguments(), np.zeros(N, np.float16), N=N)
     assert set(taken) == {"_full_exp"}
+
+
+@tegula.jit
+def toward_zero(x, y, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    a = tl.load(x + i) * tl.exp(tl.load(y)) / tl.load(y + 1)
+    tl.store(out + i, a.to(tl.float16, fp_downcast_rounding="rtz"))
+
+
+def test_what_is_rounded_toward_zero_is_not_coarse(taken: list[str]) -> None:
+    x = np.arange(N, dtype=np.float32) * 49
+    _, _, out = ran(toward_zero, x, np.array([0, 49], "f4"), np.zeros(N, np.float16), N=N)
+    assert taken == ["_full_exp", "_shared"]
+    np.testing.assert_array_equal(out, np.arange(N))
+
+
+@tegula.jit
+def powers(x, out, TURNS: tl.constexpr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    a = tl.exp(tl.load(x + i))
+    for _ in tl.static_range(TURNS):
+        a = a * a
+    tl.store(out + i, a.to(tl.float16))
+
+
+@pytest.mark.parametrize(("turns", "way"), [(2, "_coarse_exp"), (3, "_full_exp")])
+def test_errors_that_powers_magnify_are_small(taken: list[str], turns: int, way: str) -> None:
+    x = np.linspace(-1, 1, N).astype(np.float32)
+    _, out = ran(powers, x, np.zeros(N, np.float16), TURNS=turns, N=N)
+    assert set(taken) == {way}
+    np.testing.assert_allclose(out, np.exp(x.astype("f8") * 2**turns), rtol=2**-10, atol=2**-24)

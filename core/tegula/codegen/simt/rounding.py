@@ -11,6 +11,8 @@ from tegula.ir.core import Block, Function, Op, Value
 from tegula.ir.patterns import combine_kind
 from tegula.ir.types import DType, elem_of, f32
 
+MOST = 4
+"""How many times an error may come together on its way to a rounding, as in a square."""
 MOVING = frozenset({"convert_layout", "splat", "broadcast", "expand_dims", "reshape", "permute"})
 """Ops whose result has the elements of their operand."""
 _SCALING = frozenset({"mul", "div"})
@@ -25,34 +27,40 @@ _CARRYING = MOVING | _SCALING | {"add", "sub", "fma", "dot_wait"}
 
 def coarse_values(function: Function) -> frozenset[Value]:
     """The tiles and scalars of f32 whose relative error only reaches memory by way of a rounding
-    to 16 bits or fewer, and grows no more on its way there than by products and by sums of numbers
-    that are not negative."""
+    to nearest to 16 bits or fewer, and grows on its way there at most `MOST` times, by products and
+    by sums of numbers that are not negative."""
     uses = users(function)
-    found: set[Value] = set()
+    found: dict[Value, int] = {}
     for op in reversed(list(function.body.walk())):
         for v in op.results:
             asked = uses.get(v, ())
-            if elem_of(v.type) is f32 and asked and all(_coarse(v, op, found) for op in asked):
-                found.add(v)
+            if elem_of(v.type) is f32 and asked:
+                times = sum(_times(v, user, found) for user in asked)
+                if times <= MOST:
+                    found[v] = times
     return frozenset(found)
 
 
-def _coarse(v: Value, op: Op, found: set[Value]) -> bool:
-    """Whether what an op makes of `v` is seen rounded only."""
+def _times(v: Value, op: Op, found: dict[Value, int]) -> int:
+    """How many times the error of `v` is in what is rounded of an op's result; too many where it
+    is seen in another way."""
     if op.name == "cast":
-        return rounds(op)
+        return 1 if rounds(op) else MOST + 1
+    if len(op.results) != 1 or op.result not in found:
+        return MOST + 1
     if op.name in MOVING or op.name in _SCALING:
-        return op.result in found
-    if op.name == "reduce" and len(op.results) == 1 and op.result in found:
-        kind = combine_kind(op.regions[0])
-        return kind in ("max", "min") or (kind == "add" and never_negative(v))
-    return False
+        return found[op.result] * op.operands.count(v)
+    kind = combine_kind(op.regions[0]) if op.name == "reduce" else None
+    harmless = kind in ("max", "min") or (kind == "add" and never_negative(v))
+    return found[op.result] if harmless else MOST + 1
 
 
 def rounds(op: Op) -> bool:
-    """Whether a cast rounds to a float of at most 16 bits."""
+    """Whether a cast rounds to the nearest float of at most 16 bits: toward zero, the least error
+    of a number that is one already would make it another."""
     to = op.attrs["to"]
-    return isinstance(to, DType) and to.is_float and to.bits <= 16
+    nearest = op.attrs["rounding"] != "rtz"
+    return nearest and isinstance(to, DType) and to.is_float and to.bits <= 16
 
 
 def never_negative(v: Value) -> bool:
@@ -76,9 +84,7 @@ def _add_estimated(block: Block, found: set[Value]) -> None:
         if op.name == "for":
             ends = op.regions[0].terminator.operands
             found.update(v for v, end in zip(op.results, ends) if end in found)
-        elif op.name in _ESTIMATES or (
-            op.name in _CARRYING and not found.isdisjoint(op.operands)
-        ):
+        elif op.name in _ESTIMATES or (op.name in _CARRYING and not found.isdisjoint(op.operands)):
             found.update(op.results)
 
 
