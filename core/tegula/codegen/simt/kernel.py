@@ -30,6 +30,7 @@ from tegula.codegen.simt.hooks import (
     packed,
 )
 from tegula.codegen.simt.layout import Layout, axis_fields, log2
+from tegula.codegen.simt.masks import repeated
 from tegula.codegen.simt.registry import LOWERINGS, Context, shared_size
 from tegula.codegen.simt.rounding import coarse_values, estimated_values
 from tegula.codegen.simt.scratch import Plan
@@ -61,6 +62,7 @@ class Emitter:
         self.asserts: list[str] = []
         self.axes: AxisInfos
         self.origins: Mapping[Value, Value] = {}
+        self.exact: dict[Value, bool] = {}
         self.hidden: Val | None = None
         """The number of the lane where compilers may not see which are neighbours; see `whole`."""
         if function.attrs.get(CAREFUL):
@@ -70,6 +72,12 @@ class Emitter:
     def origin(self, v: Value) -> Value:
         """The value before layouts were assigned, which `axes` knows."""
         return self.origins.get(v, v)
+
+    @cached_property
+    def divides(self) -> bool:
+        """Whether tiles are divided anywhere."""
+        ops = self.function.body.walk()
+        return any(op.name in ("div", "rem") and shape_of(op.results[0].type) for op in ops)
 
     @cached_property
     def coarse(self) -> frozenset[Value]:
@@ -150,7 +158,11 @@ class Emitter:
             self.env[op.results[0]] = rule(self.l, op, *(self.scalar(v) for v in op.operands))
             return
         columns = [self.regs(v) for v in op.operands]
-        self.tiles[op.results[0]] = [rule(self.l, op, *xs) for xs in zip(*columns)]
+        again = repeated(self, op) if op.name == "cmp" else 0
+        made: list[Val] = []
+        for r, xs in enumerate(zip(*columns)):
+            made.append(made[r & ~again] if r & again else rule(self.l, op, *xs))
+        self.tiles[op.results[0]] = made
 
     def apply(self, region: Block, args: Sequence[Val]) -> list[Val]:
         """Emit a region of scalars inline, with values for its arguments."""
