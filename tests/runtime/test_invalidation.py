@@ -122,6 +122,53 @@ def test_global_edits_are_seen_by_the_native_path(modules: Any) -> None:
         assert launch() is after
 
 
+NAMED = """
+import tegula
+import tegula.language as lang
+
+class Numbers:
+    FACTOR = lang.constexpr(2)
+
+class Others(Numbers):
+    pass
+
+BIAS = None
+
+@tegula.jit
+def kernel(x_ptr):
+    x = lang.load(x_ptr) * Numbers.FACTOR + Others.FACTOR
+    if BIAS is not None:
+        x += BIAS
+    lang.store(x_ptr, x)
+"""
+
+
+def test_classes_and_names_of_the_language_are_looked_at_again(
+    tmp_path: Path, recording: ModuleType
+) -> None:
+    import tegula.language as tl
+
+    module = load("tegula_test_named", tmp_path / "named.py", NAMED)
+    del sys.modules["tegula_test_named"]
+    other = ModuleType("other_language")
+    other.__dict__.update(load=tl.load, store=tl.store)
+    x = np.ones(8, np.float32)
+    for change in (
+        lambda: setattr(module.Numbers, "FACTOR", tl.constexpr(3)),
+        lambda: setattr(module, "BIAS", tl.constexpr(1)),
+        lambda: setattr(module, "BIAS", None),
+        lambda: setattr(module, "lang", other),
+    ):
+        before = module.kernel[(1,)](x)
+        bound = module.kernel._table._struct.count
+        assert module.kernel[(1,)](x) is before
+        assert module.kernel._table._struct.count == bound
+        change()
+        after = module.kernel[(1,)](x)
+        assert after is not before
+        assert module.kernel[(1,)](x) is after
+
+
 SCRIPT = """
 import sys
 sys.path.insert(0, {folder!r})

@@ -184,7 +184,8 @@ class Entry:
 
     def fill(self, out: EntryStruct) -> None:
         out.kind, out.source, out.parent, out.slot = self.kind, self.source, self.parent, self.slot
-        out.type = None if self.type is None else id(self.type)
+        known = self.type is not None or self.kind is Kind.GLOBAL  # where None is an object, too
+        out.type = id(self.type) if known else None
         out.object = id(self.object) if self.has_object else None
         out.low, out.high = self.low, self.high
         pointer = self.pointer

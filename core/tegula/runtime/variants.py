@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -287,23 +288,39 @@ def _guards(entries: Iterable[tuple[Any, tuple[str, ...], Any]]) -> Iterator[Ent
     """Native checks that captured names mean what they meant; each is one dictionary lookup.
 
     Variables of enclosing functions are not looked at again, and the language itself does not
-    change.
+    change, only what a name for it refers to.
     """
+    told: set[tuple[int, str]] = set()
     for names, path, value in entries:
         if dict.__contains__(names, path[0]) or path[0] not in names.module:
             continue
         space = names.module
-        for name in path:
+        for depth, name in enumerate(path, 1):
             found = space.get(name)
-            if isinstance(found, ModuleType) and found.__name__.partition(".")[0] == "tegula":
+            if (id(space), name) not in told:
+                told.add((id(space), name))
+                yield Entry(
+                    Kind.GLOBAL, parent=FROM_STORED, type=found, object=space, has_object=True,
+                    pointer=sys.intern(name),
+                )  # fmt: skip
+            if found is value:
                 break
-            yield Entry(
-                Kind.GLOBAL, parent=FROM_STORED, type=found, object=space, has_object=True,
-                pointer=sys.intern(name),
-            )  # fmt: skip
-            if found is value or not isinstance(found, ModuleType):
+            space = _names_in(found, path[depth:])
+            if not space:
                 break
-            space = found.__dict__
+
+
+def _names_in(found: Any, rest: tuple[str, ...]) -> dict[str, Any]:
+    """The dictionary in which a module or a class has the next of some names; empty where none is
+    looked at again.
+    """
+    if isinstance(found, ModuleType) and found.__name__.partition(".")[0] != "tegula":
+        return found.__dict__
+    if isinstance(found, type) and rest:
+        owner = next((c for c in found.__mro__ if rest[0] in c.__dict__), object)
+        inside = gc.get_referents(owner.__dict__) if owner is not object else []
+        return inside[0] if len(inside) == 1 and type(inside[0]) is dict else {}
+    return {}
 
 
 # -------------------------------------------------------------------------------------------------
