@@ -124,6 +124,31 @@ def test_remainder_by_a_divisible_size_needs_a_sign() -> None:
     assert info_of(params, body, "known").contiguity == (16,)
 
 
+def test_what_is_moved_below_zero_has_no_runs_of_quotients() -> None:
+    """-4 // 4 is -1, and -3 // 4 is 0."""
+    body = (
+        OFFSETS
+        + """
+    %four = constant {value = 4} : i32[64]
+    %moved = sub %offs, %four : i32[64]
+    %q = div %moved, %four : i32[64]
+    %r = rem %moved, %four : i32[64]
+    %unmoved = div %offs, %four : i32[64]
+    %mask = cmp %unmoved, %four {pred = "eq"} : i1[64]
+    """
+    )
+    for indices in (False, True):
+        assert info_of("", body, "q", indices=indices).constancy == (1,)
+        assert info_of("", body, "r", indices=indices).contiguity == (1,)
+    assert info_of("", body, "unmoved", indices=True).constancy == (4,)
+    assert info_of("", body, "unmoved").constancy == (1,)  # the first index may have wrapped
+    kernel, values = kernel_of("", body)
+    infos = AxisInfos(kernel, indices=True)
+    assert infos.of(values["mask"]).constancy == (4,)
+    assert infos.exact.of(values["mask"]).constancy == (1,)
+    assert infos.exact.exact is infos.exact
+
+
 def test_quotients_repeat() -> None:
     body = """
     %i = arange {start = 0, end = 32} : i32[32]

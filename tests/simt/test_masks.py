@@ -42,6 +42,13 @@ def by_rows(x, o, n, N: tl.constexpr):
     tl.store(o + r * N + c, tl.where((r < n) & (c * 4 < n), 1.0, x + 0.0))
 
 
+@tegula.jit
+def loaded(x, o, n, N: tl.constexpr):
+    """Elements whose place, four before the program's first, has the quotient n."""
+    i = tl.program_id(0) * N + tl.arange(0, N)
+    tl.store(o + i, tl.load(x + i, mask=(i - 4) // 4 == n, other=-1.0))
+
+
 def comparisons(kernel: Any, aligned: bool = True, **types: Any) -> int:
     ptx = ptx_of(kernel, {"N": N // 16 if kernel is by_rows else N}, aligned=aligned, **types)
     return len(re.findall(r"setp\.\w+\.[bsu]32", ptx))
@@ -89,6 +96,20 @@ def test_quotients_are_cut_toward_zero(n: int, device_name: str) -> None:
     np.testing.assert_array_equal(out, np.where(quotient == n, 7.0, 1.0))
 
 
+@pytest.mark.parametrize("n", [-1, 0, 1, 2])
+def test_loads_under_quotients(n: int, device_name: str) -> None:
+    x = np.arange(N, dtype=np.float32)
+    out = ran(loaded, device_name, x, n)
+    quotient = np.trunc((np.arange(N) - 4) / 4).astype(int)
+    np.testing.assert_array_equal(out, np.where(quotient == n, x, -1.0))
+
+
+def test_loads_are_wide_where_neighbours_surely_share_the_mask() -> None:
+    ptx = ptx_of(loaded, {"N": N}, x=F, o=F, n=i32)
+    assert "ld.global.b32" in ptx and "ld.global.v" not in ptx and "st.global.v4" in ptx
+    assert "ld.global.v4" in ptx_of(by_bound, {"N": N}, x=F, o=F, n=i32)
+
+
 @pytest.mark.parametrize("n", [0, 3, 16, 64])
 def test_rows(n: int, device_name: str) -> None:
     out = ran(by_rows, device_name, 2.0, n, N // 16).reshape(16, -1)
@@ -113,7 +134,7 @@ def device_name(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setattr(simt, "XpuSimt", Machine)
     with config.scope(cache=False):
         yield "xpu"
-    for kernel in (by_bound, by_quotient, by_rows):
+    for kernel in (by_bound, by_quotient, by_rows, loaded):
         kernel.forget()
 
 

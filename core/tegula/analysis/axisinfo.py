@@ -10,20 +10,22 @@ For each axis of a tile (a scalar has one axis of size 1):
 
 Contiguity is meant modulo the width of the type; a run whose start is divisible by its length does
 not wrap.  Truncating division and remainder keep structure only where the dividend is not negative;
-with `indices=True` the analysis takes that for granted, which holds for every access inside of its
-buffer, instead of asking the value ranges for a proof.
+with `indices=True` the analysis takes that for granted of what is not moved below zero, as indices
+into a buffer are not. What then is known of other values, masks above all, may be wrong; `exact`
+does without.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import gcd
 
 from tegula.ir.core import Block, Function, Op, Value
 from tegula.ir.types import Descriptor, DType, Pointer, Tile, Type, elem_of, shape_of
 
-from .ranges import Ranges
+from .ranges import Ranges, UsualRanges
 
 LARGEST = 1 << 30  # divisibility of zero
 
@@ -91,9 +93,11 @@ class AxisInfos:
 
     def __init__(self, function: Function, indices: bool = False) -> None:
         self.indices = indices
+        self._function = function
+        self._assumes = False
         self._known: dict[Value, AxisInfo] = {}
         self._counters: dict[Value, Op] = {}
-        self._ranges = Ranges(self._counters)
+        self._ranges, self._usual = Ranges(self._counters), UsualRanges(self._counters)
         for arg, attrs in zip(function.body.args, function.arg_attrs):
             info = unknown(arg.type)
             divisor = power_of_two(int(attrs.get("divisible", 1)))
@@ -113,11 +117,21 @@ class AxisInfos:
         size = _unit(pointer.type)
         axis %= info.rank
         length = gcd(info.contiguity[axis], max(1, info.divisibility[axis] // size))
-        return length if mask is None else gcd(length, self.of(mask).constancy[axis])
+        return length if mask is None else gcd(length, self.exact.of(mask).constancy[axis])
+
+    @cached_property
+    def exact(self) -> AxisInfos:
+        """What holds for every value, whether it is an index or not."""
+        return AxisInfos(self._function) if self._assumes else self
 
     def not_negative(self, value: Value) -> bool:
         """The value is 0 or more, or may be taken to be."""
-        return self.indices or self._ranges.of(value)[0] >= 0
+        if self._ranges.of(value)[0] >= 0:
+            return True
+        if not self.indices or self._usual.of(value)[0] < 0:
+            return False
+        self._assumes = True
+        return True
 
     # -- the walk
 

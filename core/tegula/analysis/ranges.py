@@ -55,6 +55,27 @@ class Ranges:
         return full
 
 
+class UsualRanges(Ranges):
+    """Ranges where arguments, loaded numbers and carried ones are positive, as sizes, strides and
+    indices are, divisors too, and nothing wraps: below zero is what is moved there.
+    """
+
+    def _find(self, value: Value, depth: int) -> Range:
+        usual = 1, full_range(value)[1]
+        owner = value.owner
+        if depth > MAX_DEPTH:
+            return usual
+        if owner is None:
+            loop = self.counters.get(value)
+            return usual if loop is None else self._counter(loop, usual, depth)
+        if owner.name == "div":
+            (a, b), (c, d) = (self.of(v, depth + 1) for v in owner.operands)
+            corners = [_truncated(x, max(1, y)) for x in (a, b) for y in (c, d)]
+            return min(corners), max(corners)
+        rule = _RULES.get(owner.name)
+        return usual if rule is None else rule(self, owner, depth + 1)
+
+
 def full_range(value: Value) -> Range:
     """The range of the value's type (pointers: of an unsigned 64-bit number)."""
     assert not isinstance(value.type, Descriptor)

@@ -62,7 +62,6 @@ class Emitter:
         self.asserts: list[str] = []
         self.axes: AxisInfos
         self.origins: Mapping[Value, Value] = {}
-        self.exact: dict[Value, bool] = {}
         self.hidden: Val | None = None
         """The number of the lane where compilers may not see which are neighbours; see `whole`."""
         if function.attrs.get(CAREFUL):
@@ -72,12 +71,6 @@ class Emitter:
     def origin(self, v: Value) -> Value:
         """The value before layouts were assigned, which `axes` knows."""
         return self.origins.get(v, v)
-
-    @cached_property
-    def divides(self) -> bool:
-        """Whether tiles are divided anywhere."""
-        ops = self.function.body.walk()
-        return any(op.name in ("div", "rem") and shape_of(op.results[0].type) for op in ops)
 
     @cached_property
     def coarse(self) -> frozenset[Value]:

@@ -44,7 +44,7 @@ def access_length(k: Emitter, op: Op, layout: Layout, mask: Value | None) -> tup
         if run > 1:
             allowed = k.axes.vector_length(k.origin(ptr), None, axis)
             if mask is not None:
-                allowed = min(allowed, _low_bit(k.axes.of(k.origin(mask)).constancy[axis]))
+                allowed = min(allowed, _low_bit(k.axes.exact.of(k.origin(mask)).constancy[axis]))
             run = min(run, _low_bit(allowed))
             if run > best:
                 best, align = run, run * size
