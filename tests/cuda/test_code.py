@@ -285,6 +285,40 @@ def test_a_thread_with_one_atomic_needs_no_fence() -> None:
     assert "fence" not in ptx and "atom.acq_rel" in ptx
 
 
+@tegula.jit
+def handed_over(x, flag, o, SEM: tl.constexpr, FLAGS: tl.constexpr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(x + i, i)
+    tl.atomic_xchg(flag + tl.arange(0, FLAGS), 1, sem=SEM)
+    tl.store(o + i, tl.load(x + N + i))
+
+
+@pytest.mark.parametrize("flags", [1, 512])
+@pytest.mark.parametrize(
+    ("sem", "order"), [("acq_rel", "sbabl"), ("release", "sba"), ("acquire", "abl")]
+)
+def test_an_order_is_the_whole_programs(sem: str, order: str, flags: int) -> None:
+    """All threads have stored before one releases, and none loads before another acquires."""
+    p = Pointer(ir.i32)
+    ptx = ptx_of(handed_over, {"SEM": sem, "FLAGS": flags, "N": 512}, x=p, flag=p, o=p)
+    found = re.findall(r"st\.global|bar\.sync|atom\.\w+|ld\.global", ptx)
+    letters = re.sub(r"(.)\1+", r"\1", "".join(name[0] for name in found))
+    assert order in letters
+
+
+def test_who_polls_loads_only_afterwards() -> None:
+    @tegula.jit
+    def kernel(x, flag, o, N: tl.constexpr):
+        i = tl.arange(0, N)
+        tl.atomic_poll(flag, 1)
+        tl.store(o + i, tl.load(x + i))
+
+    p = Pointer(ir.i32)
+    ptx = ptx_of(kernel, {"N": 512}, x=p, flag=p, o=p)
+    found = re.findall(r"st\.global|bar\.sync|ld\.acquire|ld\.global", ptx)
+    assert found == ["ld.acquire", "bar.sync", "ld.global", "st.global"]
+
+
 def test_atomics_without_an_instruction_keep_their_order() -> None:
     ptx = ptx_of(atomics, {"KIND": "max", "SEM": "acq_rel", "SCOPE": "cta"}, x=F32, v=F32, o=F32)
     assert re.findall(r"atom\.\S+", ptx) == ["atom.acq_rel.cta.global.cas.b32"]

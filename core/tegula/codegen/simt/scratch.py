@@ -18,6 +18,9 @@ from tegula.codegen.simt.bulk import WORD, Bulk, find
 from tegula.codegen.simt.registry import LOWERINGS, Context
 from tegula.ir.core import Block, Function, Op, Value
 
+_POLL = "atomic_poll"
+_ATOMICS = frozenset({"atomic_rmw", "atomic_cas", "atomic_load", _POLL})
+"""Ops that are done with global memory where they share their results out."""
 TURNS = 4
 """Small scratch areas take turns at as many places, so that an op need not wait until the one
 before it has read its own."""
@@ -303,6 +306,8 @@ class Barriers:
             out.append(Access(writes, None, low, low + buffer.nbytes * buffer.copies, True, buffer))
         if op.name in ("shared_put", "bulk_store"):
             return out, []
+        if op.name == _POLL and op not in self.plan.sizes:  # it ends with a barrier
+            return out, []
         for source in self.sources.get(op, ()):
             if source in self.plan.sizes:
                 low = self.plan.scratch[source]
@@ -316,7 +321,7 @@ class Barriers:
         if op in self.plan.later:
             return out, None
         after = [Access(False, None, place, place + size)]
-        if op.opdef.effects:  # global accesses of such ops may come on either side
+        if op.opdef.effects and op.name not in _ATOMICS:  # accesses may come on either side
             after += self._global(op)
         return out, after
 
@@ -325,6 +330,8 @@ class Barriers:
         if not effects & {"read", "write", "atomic"}:
             return
         bases = op.group("base") if op.name == "bulk_copy" else op.operands[:1]
+        # An order is the whole program's: what all threads did before, and what they do afterwards.
+        apart = self.assume_disjoint and op.attrs.get("sem", "relaxed") == "relaxed"
         for base in bases or (None,):
-            root = self.roots.get(base) if base is not None and self.assume_disjoint else None
+            root = self.roots.get(base) if base is not None and apart else None
             yield Access(bool(effects & {"write", "atomic"}), root, shared=False)
