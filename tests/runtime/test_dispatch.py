@@ -407,8 +407,16 @@ def test_errors_of_arguments_surface(slow: Any) -> None:
     assert one[(1,)](moody) is compiled
 
 
+@tegula.autotune(configs=[tegula.Config({"BLOCK": 8})], key=[])
+@tegula.heuristics({"n": lambda given: given["BLOCK"]})
+@tegula.jit
+def tuned(out_ptr, n, BLOCK: tl.constexpr):
+    tl.store(out_ptr + tl.arange(0, BLOCK), n)
+
+
 def test_pickled_by_name() -> None:
     assert pickle.loads(pickle.dumps(seven)) is seven
+    assert pickle.loads(pickle.dumps(tuned)) is tuned
     assert copy.deepcopy(seven) is seven
 
 

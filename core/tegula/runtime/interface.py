@@ -28,6 +28,10 @@ class KernelInterface:
         """The launcher for a grid."""
         return functools.partial(self.run, grid=grid, warmup=False)
 
+    def __reduce__(self) -> str:
+        """Kernels are pickled by name, as functions are; so are those in wrappers."""
+        return str(base_function(self).__qualname__)
+
 
 def base_function(kernel: Any) -> Any:
     """The Python function inside of all wrappers."""

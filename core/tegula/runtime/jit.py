@@ -316,10 +316,6 @@ class JITFunction(DeviceFunction, KernelInterface):
 
         return bind(self.fn.__name__, self.params, args, kwargs)[0]
 
-    def __reduce__(self) -> str:
-        """Kernels are pickled by name, as functions are."""
-        return self.fn.__qualname__
-
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         from tegula.language.active import active
 
