@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 from tegula.config import OVERRIDES, config
 from tegula.errors import ArgumentError, CompilationError, HostCallError
 from tegula.frontend.function import DeviceFunction
-from tegula.runtime import grids, hooks
+from tegula.runtime import grids, hooks, tracing
 from tegula.runtime.async_compile import active_mode
 from tegula.runtime.hooks import warming
 from tegula.runtime.interface import KernelInterface
@@ -152,6 +152,7 @@ class JITFunction(DeviceFunction, KernelInterface):
 
     def _launch(self, grid: grids.Grid, /, *args: Any, **kwargs: Any) -> CompiledKernel:
         """The path of the first launch of its kind, and of all that the dispatcher cannot do."""
+        tracing.keep_out()
         for hook in self.pre_run_hooks:
             hook(*args, **kwargs)
         try:
