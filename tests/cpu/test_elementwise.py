@@ -164,3 +164,16 @@ def test_every_f16_and_bf16_converts_both_ways() -> None:
             b.store(b.at(back, at), b.cast(wide, to=t))
 
         check({"x": x, "out": zeros(65536), "back": zeros(65536, x.dtype)}, body)
+
+
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("op", ["neg", "abs"])
+def test_signs_of_every_8_bit_float(op: str, name: str) -> None:
+    """Infinity becomes the largest number, and formats with one zero keep it."""
+    x = np.arange(256, dtype=np.uint8).view(numpy_dtype(ir.DTYPES[name]))
+
+    def body(b, x, o):
+        at = b.index((256,))
+        b.store(b.at(o, at), getattr(b, op)(b.load(b.at(x, at))))
+
+    check({"x": x, "out": zeros(256, x.dtype)}, body)

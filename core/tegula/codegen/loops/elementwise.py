@@ -130,8 +130,8 @@ def _neg(l: Lanes, op: Op, x: Val) -> Val:
     e = elem(op)
     if not e.is_float:
         return x if e.bits == 1 else binary(l, "sub", const_like(l, x, 0), x)
-    if e.bits == 8:  # some formats have one zero, and results are limited to the finite range
-        return in_float(l, e, lambda _, y: l.w.pure(y.ty, f"fneg {y.ty} {{}}", y), x)
+    if e.bits == 8:
+        return _f8_sign(l, e, x, binary(l, "xor", x, const_like(l, x, -0x80)))
     if reg_type(e)[0] == "i":
         return binary(l, "xor", x, const_like(l, x, -(1 << (e.bits - 1))))
     return l.w.pure(x.ty, f"fneg {x.ty} {{}}", x)
@@ -140,6 +140,8 @@ def _neg(l: Lanes, op: Op, x: Val) -> Val:
 @rule("abs")
 def _abs(l: Lanes, op: Op, x: Val) -> Val:
     e = elem(op)
+    if e.is_float and e.bits == 8:
+        return _f8_sign(l, e, x, binary(l, "and", x, const_like(l, x, 0x7F)))
     if e.is_float:
         return in_float(l, e, lambda t, y: intrinsic(l, "fabs", reg_type(t), y), x)
     if not e.is_signed:
@@ -147,6 +149,19 @@ def _abs(l: Lanes, op: Op, x: Val) -> Val:
     ty = vector(l.n, reg_type(e))
     negative = binary(l, "sub", const_like(l, x, 0), x)
     return l.w.call(f"llvm.smax.{_suffix(l, e)}", ty, x, negative)
+
+
+def _f8_sign(l: Lanes, e: DType, x: Val, other: Val) -> Val:
+    """A number of 8 bits with another sign, as rounding the result of f32 would give it: infinity
+    becomes the largest number, and where there is one zero, the bits of the other one are NaN.
+    """
+    size = binary(l, "and", x, const_like(l, x, 0x7F))
+    if e.name == "f8e5":
+        infinite = compare(l, "icmp eq", size, const_like(l, x, 0x7C))
+        return choose(l, infinite, binary(l, "sub", other, const_like(l, x, 1)), other)
+    if e.name in ("f8e5b16", "f8e4b8"):
+        return choose(l, compare(l, "icmp eq", size, const_like(l, x, 0)), x, other)
+    return other
 
 
 def _suffix(l: Lanes, e: DType) -> str:
