@@ -21,10 +21,9 @@ sys.path.insert(0, str(HERE))
 
 import kernels as K  # noqa: E402
 
-from tegula.config import config  # noqa: E402
 from tegula.ir import DTYPES, Pointer  # noqa: E402
 from tegula.plugin.registry import registry  # noqa: E402
-from tegula.runtime import compiler  # noqa: E402
+from tegula.runtime import compiler, stages  # noqa: E402
 
 ARCH = "sm_90a"
 OPTIONS = ("num_warps", "num_stages")
@@ -79,7 +78,7 @@ MORE = {"matmul_desc": {"NUM_SMS": 132}}
 """Constants that a machine gives."""
 
 
-def compiled(row: str, chosen: dict[str, Any]) -> Any:
+def compiled(row: str, chosen: dict[str, Any]) -> tuple[Any, str]:
     """The artifact of a row in a configuration, and its PTX."""
     kernel, signature, fixed = ROWS[row]
     words = signature.split()
@@ -100,7 +99,10 @@ def compiled(row: str, chosen: dict[str, Any]) -> Any:
         fn=kernel, types=types, constants=constants, attrs=attrs, backend=backend,
         context=backend.context(resolve(ARCH), options), name=kernel.fn.__name__,
     )  # fmt: skip
-    return compiler._compile(request, compiler.Timing())
+    texts: dict[str, str] = {}
+    with stages.recording(texts.__setitem__):
+        artifact = compiler._compile(request, compiler.Timing())
+    return artifact, texts["ptx"]
 
 
 def widths(ptx: str) -> dict[str, int]:
@@ -125,9 +127,7 @@ def units(ptx: str) -> str:
 
 
 def facts(row: str, chosen: dict[str, Any]) -> dict[str, Any]:
-    made = compiled(row, chosen)
-    with config.scope(ptxas="driver"):
-        ptx = compiled(row, chosen).data.decode()
+    made, ptx = compiled(row, chosen)
     body = [line for line in ptx.splitlines() if re.match(r"\s+(@!?%p\d+ )?[a-z].*;", line)]
     return {
         "config": chosen,

@@ -33,18 +33,28 @@ class Ranges:
         return found
 
     def _find(self, value: Value, depth: int) -> Range:
-        full = full_range(value)
+        unknown = self._unknown(value)
         if depth > MAX_DEPTH:
-            return full
+            return unknown
         owner = value.owner
         if owner is None:
             loop = self.counters.get(value)
-            return full if loop is None else self._counter(loop, full, depth)
+            return unknown if loop is None else self._counter(loop, unknown, depth)
         rule = _RULES.get(owner.name)
-        if rule is None:
-            return full
-        low, high = rule(self, owner, depth + 1)
-        return (low, high) if full[0] <= low and high <= full[1] else full
+        return unknown if rule is None else self._fitting(value, rule(self, owner, depth + 1))
+
+    def _unknown(self, value: Value) -> Range:
+        """The range of a value that nothing is known of."""
+        return full_range(value)
+
+    def _fitting(self, value: Value, found: Range) -> Range:
+        """The range of a value whose exact result is in a range."""
+        full = full_range(value)
+        return found if full[0] <= found[0] and found[1] <= full[1] else full
+
+    def divisor(self, found: Range) -> Range:
+        """The range of a divisor, which has to be positive for a quotient to be told."""
+        return found
 
     def _counter(self, loop: Op, full: Range, depth: int) -> Range:
         lb, ub, step = (self.of(v, depth + 1) for v in loop.operands[:3])
@@ -60,20 +70,14 @@ class UsualRanges(Ranges):
     indices are, divisors too, and nothing wraps: below zero is what is moved there.
     """
 
-    def _find(self, value: Value, depth: int) -> Range:
-        usual = 1, full_range(value)[1]
-        owner = value.owner
-        if depth > MAX_DEPTH:
-            return usual
-        if owner is None:
-            loop = self.counters.get(value)
-            return usual if loop is None else self._counter(loop, usual, depth)
-        if owner.name == "div":
-            (a, b), (c, d) = (self.of(v, depth + 1) for v in owner.operands)
-            corners = [_truncated(x, max(1, y)) for x in (a, b) for y in (c, d)]
-            return min(corners), max(corners)
-        rule = _RULES.get(owner.name)
-        return usual if rule is None else rule(self, owner, depth + 1)
+    def _unknown(self, value: Value) -> Range:
+        return 1, full_range(value)[1]
+
+    def _fitting(self, value: Value, found: Range) -> Range:
+        return found
+
+    def divisor(self, found: Range) -> Range:
+        return max(1, found[0]), max(1, found[1])
 
 
 def full_range(value: Value) -> Range:
@@ -111,7 +115,7 @@ def _mul(r: Ranges, op: Op, depth: int) -> Range:
 
 
 def _div(r: Ranges, op: Op, depth: int) -> Range:
-    (a, b), (c, d) = r.of(op.operands[0], depth), r.of(op.operands[1], depth)
+    (a, b), (c, d) = r.of(op.operands[0], depth), r.divisor(r.of(op.operands[1], depth))
     if c <= 0:
         return full_range(op.results[0])
     corners = [_truncated(x, y) for x in (a, b) for y in (c, d)]

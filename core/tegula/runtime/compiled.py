@@ -89,7 +89,7 @@ class CompiledKernel:
         self.selection = selection
         self.hash = key or ""
         self.name = request.name
-        self.slot_paths, self.slot_types = tuple(slots), tuple(slots.values())
+        self.slots, self.slot_types = slots, tuple(slots.values())
         self._constant_params = tuple(constant_params)
         self._kernel: Kernel | None = None
         self._lock = threading.Lock()
@@ -210,7 +210,7 @@ class CompiledKernel:
                 f"compiled kernel `{self.name}` takes {len(self.slot_types)} runtime arguments, "
                 f"and {len(flat)} were given"
             )
-        for path, kind, value in zip(self.slot_paths, self.slot_types, flat):
+        for (path, kind), value in zip(self.slots.items(), flat):
             if why := self._misfit(path, kind, value):
                 raise ArgumentError(
                     f"argument '{path}' of compiled kernel `{self.name}` {why}; launch the kernel "
@@ -234,9 +234,9 @@ class CompiledKernel:
         if not isinstance(value, numbers.Real):
             return f"is of type {type(value).__name__}, and this variant takes {kind}"
         if isinstance(kind, ir.DType) and kind.is_int:
-            if not isinstance(value, numbers.Integral):
-                return f"is {value}, and this variant takes {kind}"
-            if not kind.min_value <= int(value) <= kind.max_value:
+            if not isinstance(value, numbers.Integral) or not (
+                kind.min_value <= int(value) <= kind.max_value
+            ):
                 return f"is {value}, and this variant takes {kind}"
             if int(value) % divisible:
                 return f"is {value}, and this variant takes multiples of {divisible}"

@@ -192,8 +192,8 @@ def build_module(request: Request, timing: Timing, notes: list[str] | None = Non
         )
     if trace is not None and trace.timings:
         changed = [f"{t.name} {1e3 * t.seconds:.2f} ms" for t in trace.timings if t.changed]
-        said = f"{request.name}: passes that changed it: {', '.join(changed) or 'none'}"
-        log(lambda: said, least=3)
+        named = ", ".join(changed) or "none"
+        log(3, lambda: f"{request.name}: passes that changed it: {named}")
     return result
 
 
@@ -335,7 +335,7 @@ def _shown(name: str) -> bool:
     return config.debug >= (7 if name == "asm" else 4)
 
 
-def log(*messages: Callable[[], str], least: int = 1) -> None:
-    """Lines on stderr: the first at this level of `TEGULA_DEBUG` and above, others at the next."""
-    for message in messages[: max(0, config.debug - least + 1)]:
+def log(level: int, message: Callable[[], str]) -> None:
+    """A line on stderr at this level of `TEGULA_DEBUG` or above; it is made there only."""
+    if config.debug >= level:
         print(f"tegula: {message()}", file=sys.stderr)

@@ -84,17 +84,16 @@ def load(name: str, text: str, exports: Iterable[str], imports: Mapping[str, int
 
 def python_functions(names: Iterable[str]) -> dict[str, int]:
     """Addresses of functions of CPython's C interface."""
-    found = {}
-    for name in names:
-        address = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
-        assert address is not None
-        found[name] = address
-    return found
+    return functions_of(ctypes.pythonapi, names)
 
 
 def c_functions(names: Iterable[str]) -> dict[str, int]:
     """Addresses of functions of the C library."""
-    library = ctypes.CDLL("ucrtbase" if os.name == "nt" else None)
+    return functions_of(ctypes.CDLL("ucrtbase" if os.name == "nt" else None), names)
+
+
+def functions_of(library: Any, names: Iterable[str]) -> dict[str, int]:
+    """Addresses of functions of a library that is loaded; AttributeError where it lacks one."""
     return {n: ctypes.cast(getattr(library, n), ctypes.c_void_p).value or 0 for n in names}
 
 

@@ -60,9 +60,8 @@ class Specialized:
     attrs: dict[str, dict[str, Any]] = field(default_factory=dict)
     values: list[Any] = field(default_factory=list)
     """What the kernel gets, in slot order: an `Array` or a number."""
-    slot_types: list[ir.Type] = field(default_factory=list)
-    slot_paths: list[str] = field(default_factory=list)
-    """Names of the slots: of the parameter, and of its member behind a dot."""
+    slots: dict[str, ir.Type] = field(default_factory=dict)
+    """Types of the slots, by the name of the parameter, and of its member behind a dot."""
     entries: list[Entry] = field(default_factory=list)
     entry_of_slot: list[int] = field(default_factory=list)
     native: bool = True
@@ -183,8 +182,7 @@ class Specializer:
     def _runtime(self, path: str, kind: ir.Type, value: Any, divisible: bool | None) -> None:
         out = self.out
         out.values.append(value)
-        out.slot_types.append(kind)
-        out.slot_paths.append(path)
+        out.slots[path] = kind
         out.key.append((kind, divisible))
         if divisible:
             out.attrs[path] = {"divisible": 16}

@@ -77,11 +77,9 @@ def _linked(place: int, exchange: int) -> native.Library | None:
     names = {"win32": "torch_cpu.dll", "darwin": "libtorch_cpu.dylib"}
     try:
         torch = ctypes.CDLL(str(root / names.get(sys.platform, "libtorch_cpu.so")))
-        functions = [getattr(torch, f"aoti_torch_get_{name}") for name in _SHIMS]
+        imports = native.functions_of(torch, (f"aoti_torch_get_{name}" for name in _SHIMS))
     except (OSError, AttributeError):
         return None
-    addresses = [ctypes.cast(f, ctypes.c_void_p).value or 0 for f in functions]
-    imports = dict(zip((f"aoti_torch_get_{name}" for name in _SHIMS), addresses))
     return native.load(_ENTRY, _text(place), (_ENTRY,), {**imports, _FALLBACK: exchange})
 
 

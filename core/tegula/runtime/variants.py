@@ -272,16 +272,11 @@ class Variants:
             readonly=tuple(a.name for a in specialized.arrays if a.readonly),
         )
         artifact, key, timing = compiler.compile_artifact(request)
-        compiler.log(
-            lambda: (
-                f"{request.name} for {selection.id} ({selection.why}): "
-                f"{'cache hit' if timing.hit else 'compiled'}"
-            ),
-            lambda: f"{request.name}: {timing}",
-        )
+        how = "cache hit" if timing.hit else "compiled"
+        compiler.log(1, lambda: f"{request.name} for {selection.id} ({selection.why}): {how}")
+        compiler.log(2, lambda: f"{request.name}: {timing}")
         constant = [b.param.name not in specialized.types for b in bound]
-        slots = dict(zip(specialized.slot_paths, specialized.slot_types))
-        return CompiledKernel(request, artifact, key, selection, slots, constant)
+        return CompiledKernel(request, artifact, key, selection, specialized.slots, constant)
 
 
 def _guards(entries: Iterable[tuple[Any, tuple[str, ...], Any]]) -> Iterator[Entry]:

@@ -35,8 +35,6 @@ MANY = 128
 """Numbers of one thread from which on the code has one way only: two would be too long."""
 _SMALLEST, _LARGEST = 2.0**-100, 2.0**100
 _DIVISORS = 2.0**-20, 2.0**20
-_EXPONENT = 0x7F800000
-"""The bits of a float's exponent."""
 
 
 @lowers("div")
@@ -134,17 +132,26 @@ def _shares(k: Emitter, numbers: list[Val], divisors: list[Val], few: list[Val])
 def _scaled(k: Emitter, b: Val) -> tuple[Val, Val, Val]:
     """A power of 2, minus its product with b, and the reciprocal of the product."""
     w, l = k.w, k.l
-    bits = w.pure("i32", "bitcast float {} to i32", b)
-    exponent = w.pure("i32", "and i32 {}, {}", bits, w.const(_EXPONENT, "i32"))
-    most = w.const(wrap((254 + _SCALED) << 23, "i32"), "i32")
-    scale = w.pure("i32", "sub i32 {}, {}", most, exponent)
-    scale = w.call("llvm.umin.i32", "i32", scale, w.const(254 << 23, "i32"))
-    scale = w.pure("float", "bitcast i32 {} to float", scale)
-    by = w.pure("float", "fmul float {}, {}", b, scale)
-    inverse = w.pure("float", "fdiv float {}, {}", float_const(l, 1.0, f32), by)
+    scale, by, inverse = _inverse(k, b, 254 + _SCALED, "umin", 254)
     endless = w.pure("i1", "fcmp oeq float {}, {}", by, float_const(l, float("inf"), f32))
     minus = w.pure("float", "fneg float {}", by)
     return scale, w.select(endless, float_const(l, -1.0, f32), minus), inverse
+
+
+def _inverse(k: Emitter, b: Val, total: int, clamp: str, limit: int) -> tuple[Val, Val, Val]:
+    """A power of 2, its product with b, and the reciprocal of the product. The biased exponents of
+    the power and of b add up to `total`, where the power's own stays within a limit.
+    """
+    w = k.w
+    bits = w.pure("i32", "bitcast float {} to i32", b)
+    exponent = w.pure("i32", "and i32 {}, {}", bits, w.const(0x7F800000, "i32"))
+    both = w.const(wrap(total << 23, "i32"), "i32")
+    scale = w.pure("i32", "sub i32 {}, {}", both, exponent)
+    scale = w.call(f"llvm.{clamp}.i32", "i32", scale, w.const(limit << 23, "i32"))
+    scale = w.pure("float", "bitcast i32 {} to float", scale)
+    by = w.pure("float", "fmul float {}, {}", b, scale)
+    one = float_const(k.l, 1.0, f32)
+    return scale, by, w.pure("float", "fdiv float {}, {}", one, by)
 
 
 # -- numbers with errors of their own
@@ -156,19 +163,11 @@ def _estimates(k: Emitter, numbers: list[Val], divisors: list[Val], few: list[Va
     Both are multiplied by the power of 2 that makes b about 1, so that neither the product nor the
     reciprocal overflows or becomes denormal before the quotient does.
     """
-    w, l = k.w, k.l
-    one, ready = float_const(l, 1.0, f32), {}
-    for b in few:
-        bits = w.pure("i32", "bitcast float {} to i32", b)
-        exponent = w.pure("i32", "and i32 {}, {}", bits, w.const(_EXPONENT, "i32"))
-        scale = w.pure("i32", "sub i32 {}, {}", w.const(253 << 23, "i32"), exponent)
-        scale = w.call("llvm.smax.i32", "i32", scale, w.const(1 << 23, "i32"))
-        scale = w.pure("float", "bitcast i32 {} to float", scale)
-        by = w.pure("float", "fmul float {}, {}", b, scale)
-        ready[b.text] = scale, w.pure("float", "fdiv float {}, {}", one, by)
+    w = k.w
+    ready = {b.text: _inverse(k, b, 253, "smax", 1) for b in few}
     out = []
     for a, b in zip(numbers, divisors):
-        scale, inverse = ready[b.text]
+        scale, _, inverse = ready[b.text]
         x = w.pure("float", "fmul float {}, {}", a, scale)
         out.append(w.pure("float", "fmul float {}, {}", x, inverse))
     return out

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tegula.codegen.simt.layout import axis_fields
+from tegula.analysis.axisinfo import power_of_two
+from tegula.codegen.simt.layout import axis_fields, log2
 from tegula.ir.core import Op
 
 if TYPE_CHECKING:
@@ -18,13 +19,8 @@ def repeated(k: Emitter, op: Op) -> int:
         return 0
     layout = k.layout(op.results[0])
     runs = [
-        range(shift, shift + _log2(c))
+        range(shift, shift + log2(power_of_two(c)))
         for (shift, _), c in zip(axis_fields(layout.shape), info.constancy)
     ]
     within = {1 << bit for run in runs for bit in run}
     return sum(1 << n for n, basis in enumerate(layout.register) if basis in within)
-
-
-def _log2(n: int) -> int:
-    """How often 2 divides a number."""
-    return (n & -n).bit_length() - 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from tegula.analysis.axisinfo import power_of_two
 from tegula.codegen.loops.evaluate import Unsupported
 from tegula.codegen.loops.text import Scope, Val
 from tegula.codegen.simt.convert import padded_bytes, read_tile, write_tile
@@ -44,19 +45,16 @@ def access_length(k: Emitter, op: Op, layout: Layout, mask: Value | None) -> tup
         if run > 1:
             allowed = k.axes.vector_length(k.origin(ptr), None, axis)
             if mask is not None:
-                allowed = min(allowed, _low_bit(k.axes.exact.of(k.origin(mask)).constancy[axis]))
-            run = min(run, _low_bit(allowed))
+                alike = k.axes.exact.of(k.origin(mask)).constancy[axis]
+                allowed = min(allowed, power_of_two(alike))
+            run = min(run, power_of_two(allowed))
             if run > best:
                 best, align = run, run * size
     return best, align
 
 
-def _low_bit(n: int) -> int:
-    return n & -n if n else 1 << 30
-
-
 def _alignment(every: int, size: int) -> int:
-    return max(1, min(size, _low_bit(every))) if every > 1 else size
+    return max(1, min(size, power_of_two(every))) if every > 1 else size
 
 
 def _behaviour(op: Op) -> Access:
