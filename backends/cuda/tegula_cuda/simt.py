@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tegula.codegen.loops.text import Val, Writer
+from tegula.codegen.simt import exponentials
 from tegula.codegen.simt.hooks import SHARED_SYMBOL, Access, Simt, unpacked
 from tegula.codegen.simt.printing import Texts
 from tegula.codegen.simt.swapping import compare_and_swap
@@ -41,7 +42,7 @@ class CudaSimt(Simt):
     assembly: ClassVar[dict[str, str]] = {
         "r": "i32", "l": "i64", "h": "i16", "f": "float", "d": "double", "b": "i1", "c": "i8",
     }  # fmt: skip
-    tile_rules = native.TILES
+    tile_rules = exponentials.TILES
     scopes: ClassVar[dict[str, str]] = {"cta": "block", "gpu": "device", "sys": ""}
 
     def __init__(self, target: Target, options: CudaOptions) -> None:
@@ -51,8 +52,8 @@ class CudaSimt(Simt):
         self.shared_limit = int(target["shared_bytes"])
         features = features_of(target)
         self.async_copies = "cp_async" in features
-        self.rules = {**native.MATH, **(native.NARROW if "bf16" in features else {})}
-        features = features_of(target)
+        narrow = native.NARROW if "bf16" in features else {}
+        self.rules = {**exponentials.rules(self), **native.MATH, **narrow}
         self.bulk_copies = TensorCopies() if options.tensor_copies and "tma" in features else None
         self.matrix_loads = "ldmatrix" in features
         self.matrix_stores = "stmatrix" in features
@@ -121,6 +122,14 @@ class CudaSimt(Simt):
         name = _SREG + "globaltimer"
         w.declare(name, "i64 ()")
         return w.here("i64", f"call i64 @{name}()")
+
+    # -- arithmetic
+
+    def exp2(self, w: Writer, x: Val, denormals: bool) -> Val:
+        return w.call(f"llvm.nvvm.ex2.approx{'' if denormals else '.ftz'}.f", "float", x)
+
+    def saturated(self, w: Writer, a: Val, b: Val, c: Val) -> Val:
+        return w.call("llvm.nvvm.fma.rn.sat.f", "float", a, b, c)
 
     # -- memory
 

@@ -134,6 +134,17 @@ class Simt:
         lane `by` ("idx"). Lanes out of range give the thread's own value or anything."""
         raise NotImplementedError
 
+    # -- arithmetic
+
+    def exp2(self, w: Writer, x: Val, denormals: bool) -> Val:
+        """2**x of f32 by the machine's instruction, for `exponentials`. Results that are denormal
+        may be 0 unless `denormals` are asked for."""
+        raise NotImplementedError
+
+    def saturated(self, w: Writer, a: Val, b: Val, c: Val) -> Val:
+        """a * b + c of f32, rounded once and held between 0 and 1, for `exponentials`."""
+        raise NotImplementedError
+
     # -- memory
 
     def load(self, w: Writer, ptr: Val, ty: str, count: int, pred: Val | None,
