@@ -1,14 +1,16 @@
-"""What a launch costs on the host with an NVIDIA GPU, and what loading costs by ptxas and by the
-driver.
+"""What a launch costs on the host with an NVIDIA GPU, and on the device between small kernels, and
+what loading costs by ptxas and by the driver.
 
     python benchmarks/cuda_launch.py
 
 The rows are timed in turn, round by round; each is the median of the rounds, in microseconds. A
-round is a few hundred launches of a kernel that does nothing, then a wait that is not counted.
+round is a few hundred launches, then a wait that is not counted. For the device's time the host is
+ahead from the beginning, and kernels copy 132 blocks.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import statistics
 import sys
@@ -25,6 +27,7 @@ sys.path.insert(0, os.path.dirname(__file__))
 import kernels as K
 import torch
 
+import tegula
 from tegula.config import config
 from tegula.plugin.registry import registry
 
@@ -47,26 +50,62 @@ def interleaved(rows: dict[str, Callable[[], Any]]) -> dict[str, float]:
     return {name: statistics.median(values) for name, values in times.items()}
 
 
+def plainly(kernel: Any, *args: Any, **constants: Any) -> Any:
+    """A copy of a kernel that is loaded so that it is never launched as a graph."""
+    copy = tegula.jit(kernel.fn)
+    with config.scope(graph_launch=False):
+        copy[(1,)](*args, **constants)
+    return copy
+
+
+def between_kernels() -> None:
+    """Time of the device from one small kernel to the next."""
+    x = torch.zeros(132 * 4096, device="cuda")
+    y = torch.zeros_like(x)
+    one, other = tegula.jit(K.add_kernel.fn), tegula.jit(K.add_kernel.fn)
+    plain = plainly(K.add_kernel, x, x, y, x.numel(), BLOCK=4096)[(132,)]
+
+    def call(bound: Any) -> None:
+        bound(x, x, y, x.numel(), BLOCK=4096)
+
+    rows = {
+        "plainly": lambda: call(plain),
+        "as a graph": lambda: call(one[(132,)]),
+        "two graphs in turn": lambda: (call(one[(132,)]), call(other[(132,)])),
+        "plainly and as a graph in turn": lambda: (call(plain), call(one[(132,)])),
+    }
+    for job in rows.values():
+        for _ in range(100):
+            job()
+    for name, job in rows.items():
+        took = []
+        launches = 2 if "turn" in name else 1
+        for _ in range(ROUNDS):
+            torch.cuda.synchronize()
+            start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            torch.cuda._sleep(8_000_000)
+            start.record()
+            for _ in range(CALLS // launches):
+                job()
+            stop.record()
+            torch.cuda.synchronize()
+            took.append(1e3 * start.elapsed_time(stop) / CALLS)
+        print(f"{statistics.median(took):8.2f} us of the device a small kernel, {name}")
+
+
 def launches() -> dict[str, Callable[[], Any]]:
     """Launches of one kernel of seven arguments, and what they are compared with."""
     t = [torch.empty(16, device="cuda") for _ in range(5)]
     bound = K.noop_kernel[(1,)]
     compiled = bound(*t, 1024, 77, BLOCK=128)
-    stream = torch.cuda.Stream()
-
-    def on_stream() -> None:
-        with torch.cuda.stream(stream):
-            bound(*t, 1024, 77, BLOCK=128)
-
-    def enter() -> None:
-        with torch.cuda.stream(stream):
-            pass
+    plain = plainly(K.noop_kernel, *t, 1024, 77, BLOCK=128)[(1,)]
+    turn = itertools.cycle((t, t[1:] + t[:1], t[2:] + t[:2]))
 
     rows = {
         "tegula kernel[grid](...)": lambda: K.noop_kernel[(1,)](*t, 1024, 77, BLOCK=128),
         "tegula bound launcher": lambda: bound(*t, 1024, 77, BLOCK=128),
-        "tegula on a side stream": on_stream,
-        "(entering a side stream)": enter,
+        "tegula with other arguments": lambda: bound(*next(turn), 1024, 77, BLOCK=128),
+        "tegula plainly": lambda: plain(*t, 1024, 77, BLOCK=128),
         "tegula through Python": lambda: compiled[(1,)](*t, 1024, 77),
         "torch.add(out=)": lambda: torch.add(t[0], t[1], out=t[2]),
     }
@@ -112,6 +151,7 @@ def main() -> None:
     print(registry.backend("cuda").info(0))
     for name, us in interleaved(launches()).items():
         print(f"{us:8.2f} us  {name}")
+    between_kernels()
     loading()
 
 

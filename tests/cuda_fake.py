@@ -10,14 +10,14 @@ import contextlib
 import ctypes
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
 from tegula.plugin.registry import registry
 from tegula_cuda import cu, launcher, nvml
-from tegula_cuda.launcher import Attribute, Config
+from tegula_cuda.launcher import Attribute, Config, Graph
 
 OK = 0
 HOPPER = {
@@ -39,6 +39,8 @@ class Launch:
     stream: int
     attributes: list[tuple[int, list[int]]]
     slots: list[int]
+    replayed: bool = False
+    """Whether a graph was launched."""
 
 
 @dataclass
@@ -69,6 +71,8 @@ class FakeCuda:
         self.memory: dict[int, tuple[int, Any]] = {}
         self.modules: dict[int, int] = {}
         self.functions: dict[int, Function] = {}
+        self.graphs: dict[int, Launch | None] = {}
+        """Graphs and what can be launched of them, with what they launch."""
         self.capturing = 0
         self.capture_mode = 0
         self._numbers = itertools.count(0x1000, 16)
@@ -194,9 +198,23 @@ class FakeCuda:
         ctypes.c_int32.from_address(out).value = self.capturing
         return OK
 
+    def cuStreamGetPriority(self, stream: int, out: int) -> Any:
+        ctypes.c_int32.from_address(out).value = 0
+        return OK
+
+    def cuStreamGetCtx(self, stream: int, out: int) -> Any:
+        ctypes.c_void_p.from_address(out).value = self.stack[-1]
+        return OK
+
     def cuThreadExchangeStreamCaptureMode(self, mode: Any) -> Any:
+        place = None
+        if not isinstance(mode, self.real.CUstreamCaptureMode):
+            place = ctypes.c_int32.from_address(mode)
+            mode = place.value
         before, self.capture_mode = self.capture_mode, int(mode)
-        return OK, before
+        if place is not None:
+            place.value = before
+        return OK, self.real.CUstreamCaptureMode(before)
 
     def cuEventCreate(self, flags: int) -> Any:
         return self._done("cuEventCreate", next(self._numbers))
@@ -252,13 +270,60 @@ class FakeCuda:
         assert called.device == self.device
         listed = (Attribute * given.attribute_count).from_address(given.attributes or config)
         attributes = [(a.id, list(a.value[:3])) for a in listed]
-        addresses = (ctypes.c_void_p * 8).from_address(params)
         self.launches.append(Launch(
-            called.name, self.device, (given.grid_x, given.grid_y, given.grid_z), given.block_x,
-            given.shared, given.stream or 0, attributes,
-            [ctypes.c_int64.from_address(a).value for a in addresses[:1]],
+            called.name, self.device, tuple(given.grid), given.block[0], given.shared,
+            given.stream or 0, attributes, _first_slot(params),
         ))  # fmt: skip
         return int(self._done("cuLaunchKernelEx")[0])
+
+    def cuGraphCreate(self, out: int, flags: int) -> int:
+        made = ctypes.c_void_p.from_address(out)
+        made.value = next(self._numbers)
+        self.graphs[made.value or 0] = None
+        return int(self._done("cuGraphCreate")[0])
+
+    def cuGraphAddKernelNode(
+        self, out: int, graph: int, dependencies: int, count: int, params: int
+    ) -> int:
+        ctypes.c_void_p.from_address(out).value = graph + 1
+        self.graphs[graph] = self._node(params)
+        return int(self._done("cuGraphAddKernelNode")[0])
+
+    def cuGraphInstantiateWithFlags(self, out: int, graph: int, flags: int) -> int:
+        ctypes.c_void_p.from_address(out).value = graph + 2
+        self.graphs[graph + 2] = self.graphs[graph]
+        return int(self._done("cuGraphInstantiateWithFlags")[0])
+
+    def cuGraphExecKernelNodeSetParams(self, launchable: int, node: int, params: int) -> int:
+        assert node == launchable - 1
+        self.graphs[launchable] = self._node(params)
+        return int(self._done("cuGraphExecKernelNodeSetParams")[0])
+
+    def cuGraphLaunch(self, launchable: int, stream: int) -> int:
+        launch = self.graphs[launchable]
+        assert launch is not None and launch.device == self.device
+        self.launches.append(replace(launch, stream=stream))
+        return int(self._done("cuGraphLaunch")[0])
+
+    def cuGraphExecDestroy(self, launchable: Any) -> Any:
+        return self._destroyed("cuGraphExecDestroy", int(launchable))
+
+    def cuGraphDestroy(self, graph: Any) -> Any:
+        return self._destroyed("cuGraphDestroy", int(graph))
+
+    def _destroyed(self, name: str, number: int) -> Any:
+        if number not in self.graphs:
+            return (1,)
+        del self.graphs[number]
+        return self._done(name)
+
+    def _node(self, params: int) -> Launch:
+        given = Graph.from_address(params)
+        called = self.functions[given.function]
+        return Launch(
+            called.name, called.device, tuple(given.grid), given.block[0], given.shared, 0, [],
+            _first_slot(given.parameters), replayed=True,
+        )  # fmt: skip
 
     def cuTensorMapEncodeTiled(self, *given: int) -> int:
         return int(self._done("cuTensorMapEncodeTiled")[0])
@@ -268,6 +333,9 @@ class FakeCuda:
             "cuCtxGetCurrent": 1, "cuCtxPushCurrent": 1, "cuCtxPopCurrent": 1,
             "cuLaunchKernelEx": 4, "cuMemcpyDtoH": 3, "cuMemsetD32Async": 4,
             "cuStreamIsCapturing": 2, "cuStreamSynchronize": 1, "cuTensorMapEncodeTiled": 12,
+            "cuStreamGetPriority": 2, "cuStreamGetCtx": 2, "cuThreadExchangeStreamCaptureMode": 1,
+            "cuGraphCreate": 2, "cuGraphAddKernelNode": 5, "cuGraphInstantiateWithFlags": 3,
+            "cuGraphExecKernelNodeSetParams": 3, "cuGraphLaunch": 2,
         }  # fmt: skip
         kind = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * counts[name])
         function: Callable[..., Any] = getattr(self, name)
@@ -278,6 +346,11 @@ class FakeCuda:
 
         self._natives[name] = kind(call)
         return ctypes.cast(self._natives[name], ctypes.c_void_p).value or 0
+
+
+def _first_slot(params: int) -> list[int]:
+    (first,) = (ctypes.c_void_p * 1).from_address(params)
+    return [ctypes.c_int64.from_address(first).value]
 
 
 @contextlib.contextmanager
@@ -298,5 +371,5 @@ def in_place(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCuda]:
 def forget() -> None:
     """What is known of the driver is asked anew."""
     cu.bindings.cache_clear()
-    launcher.launcher.cache_clear()
+    launcher.linked_here.cache_clear()
     registry.refresh()

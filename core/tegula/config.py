@@ -47,7 +47,8 @@ class Knob:
         return PREFIX + self.name.upper()
 
 
-def _flag(text: str) -> bool:
+def flag(text: str) -> bool:
+    """The value of a setting that is on or off."""
     value = text.strip().lower()
     if value in ("1", "true", "yes", "on"):
         return True
@@ -77,11 +78,11 @@ def _converted(knob: Knob, value: Any) -> Any:
         return None
     if isinstance(value, (str, os.PathLike)):
         return knob.parse(os.fspath(value))
-    if isinstance(value, (bool, int)) and knob.parse in (_flag, _count):
+    if isinstance(value, (bool, int)) and knob.parse in (flag, _count):
         return knob.parse(str(int(value)))
     if isinstance(value, (list, tuple)) and knob.parse is _names:
         return tuple(value)
-    if knob.parse in (_flag, _count, _names, _text):
+    if knob.parse in (flag, _count, _names, _text):
         raise ValueError(f"{type(value).__name__} is no type for it")
     return value
 
@@ -91,30 +92,30 @@ KNOBS: dict[str, Knob] = {
     for knob in (
         Knob("device", _text, None, "device of every launch that names none, such as `cpu`"),
         Knob("backend", _names, (), "backends to consider, in order; others are ignored"),
-        Knob("interpret", _flag, False, "run every kernel on the numpy interpreter"),
-        Knob("debugger", _flag, False, "step through kernels on the interpreter with pdb"),
+        Knob("interpret", flag, False, "run every kernel on the numpy interpreter"),
+        Knob("debugger", flag, False, "step through kernels on the interpreter with pdb"),
         Knob("debug", _count, 0, "1 target and cache hits, 2 stage times, 3 passes that changed, "
              "4 emitted source, 5 IR at stage borders, 6 IR after each pass, 7 disassembly"),
         Knob("dump", _text, None, "directory that receives the stages of every compilation"),
         Knob("only", _names, (), "kernel names that debug and dump are limited to"),
         Knob("print_after", _names, (), "passes after which the IR is printed"),
-        Knob("asserts", _flag, False, "keep device assertions in kernels that do not say debug="),
+        Knob("asserts", flag, False, "keep device assertions in kernels that do not say debug="),
         Knob("dot_precision", _text, None, "how `tl.dot` of f32 shortens its factors where neither "
              "the kernel nor its launch says: `ieee`, `tf32`, ...; unset: as the target does"),
-        Knob("fp_fusion", _flag, None, "whether products and sums are fused where a launch does "
+        Knob("fp_fusion", flag, None, "whether products and sums are fused where a launch does "
              "not say; unset: as the target does"),
-        Knob("verify", _flag, False, "verify the IR after every pass"),
-        Knob("cache", _flag, True, "use the disk cache"),
+        Knob("verify", flag, False, "verify the IR after every pass"),
+        Knob("cache", flag, True, "use the disk cache"),
         Knob("cache_dir", _text, None, "directory of the disk cache"),
         Knob("cache_readonly_dir", _text, None, "shared cache that is read and never written"),
         Knob("cache_size", _count, 1024, "upper bound of the disk cache in MiB"),
-        Knob("cache_tuning", _flag, False, "keep what autotuning finds in the disk cache"),
-        Knob("print_tuning", _flag, False, "print what autotuning finds"),
-        Knob("native_launch", _flag, True, "launch through generated native code; 0: Python"),
+        Knob("cache_tuning", flag, False, "keep what autotuning finds in the disk cache"),
+        Knob("print_tuning", flag, False, "print what autotuning finds"),
+        Knob("native_launch", flag, True, "launch through generated native code; 0: Python"),
         Knob("num_threads", _count, 0, "threads that run a launch's programs; 0: one per core"),
         Knob("plugin_path", _text, None, "extra backends, as name=module:attribute,..."),
         Knob("disable", _names, (), "distributions or backends that are not loaded"),
-        Knob("strict_plugins", _flag, False, "raise when a plugin is broken, do not leave it out"),
+        Knob("strict_plugins", flag, False, "raise when a plugin is broken, do not leave it out"),
     )
 }  # fmt: skip
 

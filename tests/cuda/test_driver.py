@@ -121,6 +121,36 @@ def test_events_lie_on_their_stream_and_are_given_back(fake: FakeCuda) -> None:
     assert fake.calls.count("cuEventDestroy") == 2 and not fake.stack
 
 
+# -- kernels as graphs
+
+
+def test_each_device_has_its_graph_of_a_kernel_and_loses_it_with_the_kernel(fake: FakeCuda) -> None:
+    for _ in range(2):
+        fake.launches.clear()
+        for i in range(100):
+            launch(i % 2, (i + 1,))
+        assert not any(made.replayed for made in fake.launches[:60])
+        assert all(made.replayed for made in fake.launches[70:])
+        assert [made.grid[0] for made in fake.launches] == [i + 1 for i in range(100)]
+        assert [made.device for made in fake.launches] == [0, 1] * 50
+        assert len(fake.graphs) == 4 and fake.capture_mode == 0
+        fill.forget()
+        gc.collect()
+        assert not fake.graphs and not fake.modules and not fake.stack
+
+
+def test_settings_and_old_drivers_launch_plainly(fake: FakeCuda) -> None:
+    with config.scope(graph_launch=False):
+        launch()
+    for _ in range(100):  # as it was loaded
+        launch()
+    fill.forget()
+    fake.cuda = 12050
+    for _ in range(100):
+        launch()
+    assert len(fake.launches) == 201 and not any(made.replayed for made in fake.launches)
+
+
 # -- loading and unloading
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tegula.codegen.loops.text import Val, Writer
-from tegula.codegen.simt.hooks import Access, zero_of
+from tegula.codegen.simt.hooks import Access, unpacked, zero_of
 from tegula.codegen.simt.words import bits_of, elements, packed_words, word_shape
 
 
@@ -51,9 +51,7 @@ def load(
         result,
         f'call {result} asm sideeffect "{text}", "{",".join(constraints)}"({", ".join(operands)})',
     )
-    words = [got]
-    if n > 1:
-        words = [w.here(f"i{word}", f"extractvalue {result} {got.text}, {i}") for i in range(n)]
+    words = [got] if n == 1 else unpacked(w, got, f"i{word}", n)
     return elements(w, words, ty, count)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,6 +13,7 @@ from tegula.plugin import Artifact, Device, DeviceError, DeviceInfo, Driver, Pro
 from tegula.runtime import streams
 from tegula_cuda import cu, nvml
 from tegula_cuda.kernel import CudaKernel
+from tegula_cuda.launcher import Graph
 from tegula_cuda.target import ARCHITECTURES, of_device, resolve
 
 _INSTALL = "install NVIDIA's driver; `nvidia-smi` has to list the device"
@@ -158,12 +159,17 @@ class CudaDevice(Device):
         if int(result[0]) not in cu.GONE:
             cu.check(result, why)
 
-    def unload(self, module: Any) -> None:
-        """Take code off the device, once its launches have run."""
+    def unload(self, module: Any, graphs: Sequence[Graph]) -> None:
+        """Take code and the graphs that launch it off the device, once its launches have run."""
 
         def wait_and_unload(module: Any) -> Any:
-            self._driver.cuCtxSynchronize()
-            return self._driver.cuModuleUnload(module)
+            driver = self._driver
+            driver.cuCtxSynchronize()
+            for graph in graphs:
+                if graph.launchable:
+                    driver.cuGraphExecDestroy(driver.CUgraphExec(graph.launchable))
+                    driver.cuGraphDestroy(driver.CUgraph(graph.graph))
+            return driver.cuModuleUnload(module)
 
         self._give_back(wait_and_unload, module, f"unloading code from {self.name}")
 
@@ -249,31 +255,18 @@ def _stream_source(tensor: Any) -> Any:
     A library is recognised by the package of the tensor's type, and only looked up if it is loaded.
     """
     if hasattr(tensor, "__cuda_stream__"):
-        return _protocol_stream
+        return lambda tensor, index: tensor.__cuda_stream__()[1]
     package = type(tensor).__module__.partition(".")[0]
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(tensor, torch.Tensor):
         return _torch_stream
     if package == "cupy" and "cupy" in sys.modules:
-        return _cupy_stream
+        return lambda tensor, index: sys.modules["cupy"].cuda.get_current_stream(index).ptr
     interface = getattr(tensor, "__cuda_array_interface__", None)
     if isinstance(interface, dict) and interface.get("stream"):
-        return _interface_stream
+        return lambda tensor, index: tensor.__cuda_array_interface__["stream"]
     return None
-
-
-def _protocol_stream(tensor: Any, index: int) -> int:
-    _, handle = tensor.__cuda_stream__()
-    return int(handle)
 
 
 def _torch_stream(tensor: Any, index: int) -> int:
     return int(sys.modules["torch"]._C._cuda_getCurrentRawStream(index))
-
-
-def _cupy_stream(tensor: Any, index: int) -> int:
-    return int(sys.modules["cupy"].cuda.get_current_stream(index).ptr)
-
-
-def _interface_stream(tensor: Any, index: int) -> int:
-    return int(tensor.__cuda_array_interface__["stream"])

@@ -4,25 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import weakref
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tegula.errors import DeviceAssertionError, GridError, KernelError, OutOfResources
 from tegula.plugin import Artifact, Kernel, check_elf, check_intact, damaged
-from tegula_cuda import cu
-from tegula_cuda.launcher import (
-    ASSERTION,
-    DRIVER_ERROR,
-    ENTRY,
-    MAP_ERROR,
-    Attribute,
-    Config,
-    Handle,
-    Maps,
-    cluster_of,
-    launch_attributes,
-    launcher,
-)
+from tegula_cuda import cu, launcher
+from tegula_cuda.launcher import Attribute, Config, Graph, Handle
 from tegula_cuda.target import MAX_GRID, STATIC_SHARED, WARP_SIZE
+from tegula_cuda.tma import Map, record
 
 if TYPE_CHECKING:
     from tegula_cuda.driver import CudaDevice
@@ -48,20 +38,22 @@ class CudaKernel(Kernel):
         self._driver = cu.bindings()
         self._threads = WARP_SIZE * int(metadata["num_warps"])
         self._shared = int(metadata.get("shared_bytes", 0))
-        self._cluster = cluster_of(metadata)
+        self._cluster = launcher.cluster_of(metadata)
         with device.current():
             module = self._load(artifact)
-            self._finalizer = weakref.finalize(self, device.unload, module)
+            graphs: list[Graph] = []
+            self._finalizer = weakref.finalize(self, device.unload, module, graphs)
             self._function = cu.check(
                 self._driver.cuModuleGetFunction(module, self.entry.encode()), self._where()
             )
             self.facts = self._look()
             self._ask_for_shared()
-            self._handle = self._make_handle(launch_attributes(metadata))
-        self._maps = Maps(metadata.get("maps", ()), len(self.params))
-        self._maps.join(self._handle)
+            self._handle = self._make_handle(metadata)
+        if not self._attributes and launcher.graphs_serve(cu.version()):
+            self._replay = launcher.Replay(self._handle, len(self.params))
+            graphs.append(self._replay.graph)
         self.handle = ctypes.addressof(self._handle)
-        self.launch_address = launcher()[ENTRY]
+        self.launch_address = launcher.linked_here()[launcher.ENTRY]
 
     def _where(self) -> str:
         return f"kernel `{self.entry}` on {self._device.name}"
@@ -118,13 +110,19 @@ class CudaKernel(Kernel):
         device = cu.check(self._driver.cuCtxGetDevice(), self._where())
         return int(cu.check(self._driver.cuDeviceGetAttribute(which, device), self._where()))
 
-    def _make_handle(self, attributes: list[Attribute]) -> Handle:
+    def _make_handle(self, metadata: Mapping[str, Any]) -> Handle:
+        attributes = launcher.launch_attributes(metadata)
         self._attributes = (Attribute * len(attributes))(*attributes)
+        maps = [record(m) for m in metadata.get("maps", ())]
+        self._maps = (Map * len(maps))(*maps)
         config = Config(
-            block_x=self._threads, block_y=1, block_z=1, shared=self._shared,
+            block=(self._threads, 1, 1), shared=self._shared,
             attributes=ctypes.addressof(self._attributes), attribute_count=len(attributes),
         )  # fmt: skip
-        handle = Handle(int(self._function), int(self._device.context), config=config)
+        handle = Handle(
+            int(self._function), int(self._device.context), config=config,
+            map_count=len(maps), maps=ctypes.addressof(self._maps),
+        )  # fmt: skip
         if self.asserts:
             handle.error = self._device.alloc(_ERROR_BYTES)
             weakref.finalize(self, self._device.free, handle.error)
@@ -156,14 +154,14 @@ class CudaKernel(Kernel):
 
     def error(self, code: int) -> Exception:
         """The exception for a non-zero result of the launch that failed last."""
-        if code == ASSERTION:
+        if code == launcher.ASSERTION:
             number, *program = self._handle.failure
             return self._assertion(number, tuple(program))
-        grid = (self._handle.grid_x, self._handle.grid_y, self._handle.grid_z)
+        grid = tuple(self._handle.grid)
         where = f"kernel `{self.entry}` on grid {grid} of {self._device.name}"
-        if code >= MAP_ERROR:
-            return self._map_error(where, code - MAP_ERROR)
-        number = code - DRIVER_ERROR
+        if code >= launcher.MAP_ERROR:
+            return self._map_error(where, code - launcher.MAP_ERROR)
+        number = code - launcher.DRIVER_ERROR
         if number in _LAUNCH_REFUSED and (why := self._misfit(grid)):
             return GridError(f"{where}: {why}")
         needs = (

@@ -4,12 +4,20 @@
 declare i32 @cuCtxGetCurrent(ptr)
 declare i32 @cuCtxPushCurrent(ptr)
 declare i32 @cuCtxPopCurrent(ptr)
+declare i32 @cuGraphAddKernelNode(ptr, ptr, ptr, i64, ptr)
+declare i32 @cuGraphCreate(ptr, i32)
+declare i32 @cuGraphExecKernelNodeSetParams(ptr, ptr, ptr)
+declare i32 @cuGraphInstantiateWithFlags(ptr, ptr, i64)
+declare i32 @cuGraphLaunch(ptr, ptr)
 declare i32 @cuLaunchKernelEx(ptr, ptr, ptr, ptr)
 declare i32 @cuMemcpyDtoH(ptr, i64, i64)
 declare i32 @cuMemsetD32Async(i64, i32, i64, ptr)
+declare i32 @cuStreamGetCtx(ptr, ptr)
+declare i32 @cuStreamGetPriority(ptr, ptr)
 declare i32 @cuStreamIsCapturing(ptr, ptr)
 declare i32 @cuStreamSynchronize(ptr)
 declare i32 @cuTensorMapEncodeTiled(ptr, i32, i32, ptr, ptr, ptr, ptr, ptr, i32, i32, i32, i32)
+declare i32 @cuThreadExchangeStreamCaptureMode(ptr)
 declare i32 @memcmp(ptr, ptr, i64)
 declare ptr @memcpy(ptr, ptr, i64)
 
@@ -19,11 +27,12 @@ define i32 @tegula_cuda_launch(ptr %handle, ptr %slots, i64 %n, i32 %gx, i32 %gy
                                ptr %stream) {
 entry:
   %out = alloca ptr
-  %x.some = icmp sgt i32 %gx, 0
-  %y.some = icmp sgt i32 %gy, 0
-  %z.some = icmp sgt i32 %gz, 0
-  %xy.some = and i1 %x.some, %y.some
-  %some = and i1 %xy.some, %z.some
+  %x = insertelement <3 x i32> poison, i32 %gx, i32 0
+  %xy = insertelement <3 x i32> %x, i32 %gy, i32 1
+  %grid = insertelement <3 x i32> %xy, i32 %gz, i32 2
+  %none = icmp slt <3 x i32> %grid, splat (i32 1)
+  %any.none = bitcast <3 x i1> %none to i3
+  %some = icmp eq i3 %any.none, 0
   br i1 %some, label %ask, label %nothing
 nothing:
   ret i32 0
@@ -41,7 +50,7 @@ refused:
   %refusal = add i32 %entered, $DRIVER$
   br label %judge
 inside:
-  %code = call i32 @launch(ptr %handle, ptr %slots, i64 %n, i32 %gx, i32 %gy, i32 %gz, ptr %stream)
+  %code = call i32 @launch(ptr %handle, ptr %slots, i64 %n, <3 x i32> %grid, ptr %stream)
   br i1 %same, label %judge, label %leave
 leave:
   %left = call i32 @cuCtxPopCurrent(ptr %out)
@@ -51,17 +60,17 @@ judge:
   %fine = icmp eq i32 %result, 0
   br i1 %fine, label %end, label %note
 note:
-  store i32 %gx, ptr %handle->grid_x
-  store i32 %gy, ptr %handle->grid_y
-  store i32 %gz, ptr %handle->grid_z
+  store <3 x i32> %grid, ptr %handle->grid, align 4
   br label %end
 end:
   ret i32 %result
 }
 
-define internal i32 @launch(ptr %handle, ptr %slots, i64 %n, i32 %gx, i32 %gy, i32 %gz,
-                            ptr %stream) {
-entry: ; one address per slot and per tensor map, and that of the assertion buffer's address
+define internal i32 @launch(ptr %handle, ptr %slots, i64 %n, <3 x i32> %grid, ptr %stream) {
+entry:
+  %replayed = call i1 @replay(ptr %handle, ptr %slots, i64 %n, <3 x i32> %grid, ptr %stream)
+  br i1 %replayed, label %launched, label %collect
+collect: ; one address per slot and per tensor map, and that of the assertion buffer's address
   %maps.i = load i32, ptr %handle->map_count
   %maps.n = zext i32 %maps.i to i64
   %given = add i64 %n, %maps.n
@@ -69,41 +78,15 @@ entry: ; one address per slot and per tensor map, and that of the assertion buff
   %params = alloca ptr, i64 %room
   %maps = alloca [128 x i8], i64 %maps.n, align 64
   %config = alloca [<config> x i8], align 8
-  %capturing.p = alloca i32
-  br label %each
-each:
-  %i = phi i64 [0, %entry], [%i.next, %slot]
-  %more = icmp ult i64 %i, %n
-  br i1 %more, label %slot, label %each.map
-slot:
-  %slot.p = getelementptr i64, ptr %slots, i64 %i
-  %param.p = getelementptr ptr, ptr %params, i64 %i
-  store ptr %slot.p, ptr %param.p
-  %i.next = add i64 %i, 1
-  br label %each
-each.map:
-  %j = phi i64 [0, %each], [%j.next, %map]
-  %map.more = icmp ult i64 %j, %maps.n
-  br i1 %map.more, label %map, label %last
-map:
-  %map.p = getelementptr [128 x i8], ptr %maps, i64 %j
-  %at = add i64 %n, %j
-  %map.param = getelementptr ptr, ptr %params, i64 %at
-  store ptr %map.p, ptr %map.param
-  %j.next = add i64 %j, 1
-  br label %each.map
-last:
+  call void @addresses(ptr %slots, i64 8, i64 %n, ptr %params)
+  %after = getelementptr ptr, ptr %params, i64 %n
+  call void @addresses(ptr %maps, i64 128, i64 %maps.n, ptr %after)
   %last.p = getelementptr ptr, ptr %params, i64 %given
   store ptr %handle->error, ptr %last.p
   %copied = call ptr @memcpy(ptr %config, ptr %handle->config, i64 <config>)
-  store i32 %gx, ptr %config->grid_x
-  store i32 %gy, ptr %config->grid_y
-  store i32 %gz, ptr %config->grid_z
+  store <3 x i32> %grid, ptr %config->grid, align 4
   store ptr %stream, ptr %config->stream
-  %mapped = icmp eq i64 %maps.n, 0
-  br i1 %mapped, label %go, label %encode
-encode:
-  %encoded = call i32 @find_maps(ptr %handle, ptr %slots, i64 %n, ptr %maps, i64 %maps.n)
+  %encoded = call i32 @encode_maps(ptr %handle, ptr %slots, ptr %maps)
   %encode.ok = icmp eq i32 %encoded, 0
   br i1 %encode.ok, label %go, label %encode.bad
 encode.bad:
@@ -119,12 +102,8 @@ launched:
   %plain = icmp eq i64 %error, 0
   br i1 %plain, label %good, label %asserts
 asserts: ; what a graph records cannot be waited for: the device's synchronize looks at the buffer
-  store i32 0, ptr %capturing.p
-  %asked = call i32 @cuStreamIsCapturing(ptr %stream, ptr %capturing.p)
-  %capturing = load i32, ptr %capturing.p
-  %either = or i32 %asked, %capturing
-  %may.wait = icmp eq i32 %either, 0
-  br i1 %may.wait, label %wait, label %good
+  %recorded = call i1 @is_recorded(ptr %stream)
+  br i1 %recorded, label %good, label %wait
 wait:
   %waited = call i32 @cuStreamSynchronize(ptr %stream)
   %wait.ok = icmp eq i32 %waited, 0
@@ -149,55 +128,155 @@ bad:
   ret i32 %bad.rc
 }
 
-; Tensor maps: those of the launch before if its slots were the same. A launch that finds the cache
-; in use encodes its own.
-define internal i32 @find_maps(ptr %handle, ptr %slots, i64 %n, ptr %maps, i64 %count) {
+; Whether a graph records what the stream is told, or nothing may be asked of it.
+define internal i1 @is_recorded(ptr %stream) {
+  %state.p = alloca i32
+  store i32 0, ptr %state.p
+  %asked = call i32 @cuStreamIsCapturing(ptr %stream, ptr %state.p)
+  %state = load i32, ptr %state.p
+  %either = or i32 %asked, %state
+  %recorded = icmp ne i32 %either, 0
+  ret i1 %recorded
+}
+
+; Launches the kernel as a graph of its own, for which a driver writes far less to the device; says
+; whether it did. A launch that finds the graph in use, or on another stream, is to go the plain way.
+define internal i1 @replay(ptr %handle, ptr %slots, i64 %n, <3 x i32> %grid, ptr %stream) {
 entry:
-  %known = load ptr, ptr %handle->map_slots
-  %cache = load ptr, ptr %handle->map_cache
-  %records = load ptr, ptr %handle->maps
-  %slots.size = mul i64 %n, 8
-  %maps.size = mul i64 %count, 128
-  %tried = cmpxchg ptr %handle->map_lock, i32 0, i32 1 acquire monotonic
+  %graph = load ptr, ptr %handle->graph
+  %none = icmp eq ptr %graph, null
+  br i1 %none, label %no, label %try
+try:
+  %tried = cmpxchg ptr %graph->lock, i32 0, i32 1 acquire monotonic
   %mine = extractvalue { i32, i1 } %tried, 1
-  br i1 %mine, label %compare, label %each
+  br i1 %mine, label %whose, label %no
+no:
+  ret i1 false
+whose:
+  %own.stream = load ptr, ptr %graph->stream
+  %own = icmp eq ptr %own.stream, %stream
+  %others = load i32, ptr %graph->others
+  %others.1 = add i32 %others, 1
+  %others.now = select i1 %own, i32 0, i32 %others.1
+  store i32 %others.now, ptr %graph->others
+  br i1 %own, label %ask, label %other
+other: ; a stream that launches the kernel often gets the graph
+  %often = icmp sgt i32 %others.now, $OFTEN$
+  br i1 %often, label %move, label %leave
+move:
+  store i32 0, ptr %graph->others
+  call void @move_graph(ptr %graph, ptr %stream)
+  br label %leave
+ask:
+  %recorded = call i1 @is_recorded(ptr %stream)
+  br i1 %recorded, label %leave, label %compare
 compare:
-  %differ = call i32 @memcmp(ptr %slots, ptr %known, i64 %slots.size)
-  %same = icmp eq i32 %differ, 0
-  br i1 %same, label %reuse, label %each
-reuse:
-  %reused = call ptr @memcpy(ptr %maps, ptr %cache, i64 %maps.size)
-  br label %unlock
+  %known = load ptr, ptr %graph->slots
+  %size = mul i64 %n, 8
+  %differ = call i32 @memcmp(ptr %slots, ptr %known, i64 %size)
+  %known.grid = load <3 x i32>, ptr %graph->grid, align 4
+  %moved.axes = icmp ne <3 x i32> %known.grid, %grid
+  %moved = bitcast <3 x i1> %moved.axes to i3
+  %same.grid = icmp eq i3 %moved, 0
+  %same.slots = icmp eq i32 %differ, 0
+  %same = and i1 %same.slots, %same.grid
+  br i1 %same, label %go, label %set
+set:
+  %copied = call ptr @memcpy(ptr %known, ptr %slots, i64 %size)
+  store <3 x i32> %grid, ptr %graph->grid, align 4
+  %maps = load ptr, ptr %graph->maps
+  %encoded = call i32 @encode_maps(ptr %handle, ptr %slots, ptr %maps)
+  %encode.ok = icmp eq i32 %encoded, 0
+  br i1 %encode.ok, label %tell, label %forget
+tell:
+  %launchable = load ptr, ptr %graph->launchable
+  %node = load ptr, ptr %graph->node
+  %told = call i32 @cuGraphExecKernelNodeSetParams(ptr %launchable, ptr %node, ptr %graph)
+  %told.ok = icmp eq i32 %told, 0
+  br i1 %told.ok, label %go, label %forget
+forget: ; no grid is empty, so that nothing is known
+  store i32 0, ptr %graph->grid
+  br label %leave
+go:
+  %started = load ptr, ptr %graph->launchable
+  %rc = call i32 @cuGraphLaunch(ptr %started, ptr %stream)
+  %ok = icmp eq i32 %rc, 0
+  br label %leave
+leave:
+  %done = phi i1 [false, %other], [false, %move], [false, %ask], [false, %forget], [%ok, %go]
+  store atomic i32 0, ptr %graph->lock release, align 4
+  ret i1 %done
+}
+
+; Gives the graph to a stream, if what it launches is as if it were launched plainly there: a graph
+; has priority and context of its own. It is made for the first such stream.
+define internal void @move_graph(ptr %graph, ptr %stream) {
+entry:
+  %priority.p = alloca i32
+  %context.p = alloca ptr
+  %mode = alloca i32
+  %asked = call i32 @cuStreamGetPriority(ptr %stream, ptr %priority.p)
+  %asked.too = call i32 @cuStreamGetCtx(ptr %stream, ptr %context.p)
+  %refused = or i32 %asked, %asked.too
+  %heard = icmp eq i32 %refused, 0
+  br i1 %heard, label %judge, label %no
+judge:
+  %priority = load i32, ptr %priority.p
+  %context = load ptr, ptr %context.p
+  %wanted = load ptr, ptr %graph->context
+  %usual = icmp eq i32 %priority, 0
+  %here = icmp eq ptr %context, %wanted
+  %fits = and i1 %usual, %here
+  br i1 %fits, label %look, label %no
+look:
+  %made = load ptr, ptr %graph->launchable
+  %missing = icmp eq ptr %made, null
+  br i1 %missing, label %make, label %yes
+make: ; which other threads that record graphs do not forbid in this mode
+  store i32 2, ptr %mode
+  %relaxed = call i32 @cuThreadExchangeStreamCaptureMode(ptr %mode)
+  %rc.1 = call i32 @cuGraphCreate(ptr %graph->graph, i32 0)
+  %new = load ptr, ptr %graph->graph
+  %rc.2 = call i32 @cuGraphAddKernelNode(ptr %graph->node, ptr %new, ptr null, i64 0, ptr %graph)
+  %added = icmp eq i32 %rc.2, 0
+  %whole = select i1 %added, ptr %new, ptr null
+  %rc.3 = call i32 @cuGraphInstantiateWithFlags(ptr %graph->launchable, ptr %whole, i64 0)
+  %restored = call i32 @cuThreadExchangeStreamCaptureMode(ptr %mode)
+  %ready = icmp eq i32 %rc.3, 0
+  br i1 %ready, label %yes, label %never
+never: ; or in two thousand million launches
+  store i32 -2147483648, ptr %graph->others
+  br label %no
+yes:
+  store ptr %stream, ptr %graph->stream
+  br label %no
+no:
+  ret void
+}
+
+define internal i32 @encode_maps(ptr %handle, ptr %slots, ptr %maps) {
+entry:
+  %count = load i32, ptr %handle->map_count
+  %records = load ptr, ptr %handle->maps
+  br label %each
 each:
-  %j = phi i64 [0, %entry], [0, %compare], [%j.next, %next]
-  %left = icmp ult i64 %j, %count
+  %j = phi i32 [0, %entry], [%j.next, %next]
+  %left = icmp ult i32 %j, %count
   br i1 %left, label %encode, label %done
 encode:
-  %record = getelementptr [<map> x i8], ptr %records, i64 %j
-  %to = getelementptr [128 x i8], ptr %maps, i64 %j
+  %record = getelementptr [<map> x i8], ptr %records, i32 %j
+  %to = getelementptr [128 x i8], ptr %maps, i32 %j
   %rc = call i32 @encode_map(ptr %record, ptr %slots, ptr %to)
   %ok = icmp eq i32 %rc, 0
   br i1 %ok, label %next, label %bad
 next:
-  %j.next = add i64 %j, 1
+  %j.next = add i32 %j, 1
   br label %each
 bad:
-  %j.i = trunc i64 %j to i32
-  store i32 %j.i, ptr %handle->failure
-  br i1 %mine, label %unlock, label %out
+  store i32 %j, ptr %handle->failure
+  ret i32 %rc
 done:
-  br i1 %mine, label %keep, label %out
-keep:
-  %kept.slots = call ptr @memcpy(ptr %known, ptr %slots, i64 %slots.size)
-  %kept.maps = call ptr @memcpy(ptr %cache, ptr %maps, i64 %maps.size)
-  br label %unlock
-unlock:
-  %held = phi i32 [0, %reuse], [0, %keep], [%rc, %bad]
-  store atomic i32 0, ptr %handle->map_lock release, align 4
-  ret i32 %held
-out:
-  %free = phi i32 [0, %done], [%rc, %bad]
-  ret i32 %free
+  ret i32 0
 }
 
 ; Kernels do not ask a map for anything where a tensor has no elements, so that it may say what it

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tegula.config import config
 from tegula.runtime import native, numbers
-from tegula_cuda.tma import MAP_BYTES, Map, records
+from tegula_cuda.tma import MAP_BYTES, Map
 
 ENTRY = "tegula_cuda_launch"
 DRIVER_ERROR = 1000
@@ -24,12 +26,8 @@ class Config(ctypes.Structure):
     """The driver's CUlaunchConfig."""
 
     _fields_ = (
-        ("grid_x", ctypes.c_uint32),
-        ("grid_y", ctypes.c_uint32),
-        ("grid_z", ctypes.c_uint32),
-        ("block_x", ctypes.c_uint32),
-        ("block_y", ctypes.c_uint32),
-        ("block_z", ctypes.c_uint32),
+        ("grid", ctypes.c_uint32 * 3),
+        ("block", ctypes.c_uint32 * 3),
         ("shared", ctypes.c_uint32),
         ("stream", ctypes.c_void_p),
         ("attributes", ctypes.c_void_p),
@@ -46,14 +44,35 @@ class Handle(ctypes.Structure):
         ("error", ctypes.c_uint64),  # the device's buffer for a failed assertion, or 0
         ("config", Config),  # of every launch, but for grid and stream
         ("failure", ctypes.c_uint32 * 4),  # message number plus 1, program
-        ("grid_x", ctypes.c_int32),  # of the launch that failed last
-        ("grid_y", ctypes.c_int32),
-        ("grid_z", ctypes.c_int32),
+        ("grid", ctypes.c_int32 * 3),  # of the launch that failed last
         ("map_count", ctypes.c_uint32),
-        ("map_lock", ctypes.c_uint32),  # held by the launch that uses the three below
-        ("maps", ctypes.c_void_p),  # how to encode them
-        ("map_slots", ctypes.c_void_p),  # the slots that the encoded ones were made from
-        ("map_cache", ctypes.c_void_p),
+        ("maps", ctypes.c_void_p),  # how to encode tensor maps
+        ("graph", ctypes.c_void_p),  # or none
+    )
+
+
+class Graph(ctypes.Structure):
+    """A kernel as a graph of its own. It begins as the driver's CUDA_KERNEL_NODE_PARAMS, with what
+    the graph was told last; its stream is the one whose launches it serves.
+    """
+
+    _fields_ = (
+        ("function", ctypes.c_void_p),
+        ("grid", ctypes.c_uint32 * 3),
+        ("block", ctypes.c_uint32 * 3),
+        ("shared", ctypes.c_uint32),
+        ("parameters", ctypes.c_void_p),
+        ("extra", ctypes.c_void_p),
+        ("kernel", ctypes.c_void_p),
+        ("context", ctypes.c_void_p),
+        ("slots", ctypes.c_void_p),  # what `parameters` points at
+        ("maps", ctypes.c_void_p),
+        ("stream", ctypes.c_void_p),
+        ("graph", ctypes.c_void_p),
+        ("node", ctypes.c_void_p),
+        ("launchable", ctypes.c_void_p),  # the graph as it can be launched
+        ("lock", ctypes.c_uint32),  # held by the launch that uses all this
+        ("others", ctypes.c_int32),  # launches on other streams since the last on this one
     )
 
 
@@ -74,14 +93,12 @@ _COOPERATIVE, _CLUSTER, _OVERLAP = 2, 4, 6
 def launch_attributes(metadata: Mapping[str, Any]) -> list[Attribute]:
     """The attributes that an artifact's metadata ask for."""
     cluster = cluster_of(metadata)
-    made = []
-    if cluster != (1, 1, 1):
-        made.append(_attribute(_CLUSTER, *cluster))
-    if metadata.get("launch_cooperative_grid"):
-        made.append(_attribute(_COOPERATIVE, 1))
-    if metadata.get("launch_pdl"):
-        made.append(_attribute(_OVERLAP, 1))
-    return made
+    asked = {
+        _CLUSTER: cluster if cluster != (1, 1, 1) else (),
+        _COOPERATIVE: (1,) if metadata.get("launch_cooperative_grid") else (),
+        _OVERLAP: (1,) if metadata.get("launch_pdl") else (),
+    }
+    return [Attribute(name, value=values) for name, values in asked.items() if values]
 
 
 def cluster_of(metadata: Mapping[str, Any]) -> tuple[int, int, int]:
@@ -90,42 +107,59 @@ def cluster_of(metadata: Mapping[str, Any]) -> tuple[int, int, int]:
     return int(x), int(y), int(z)
 
 
-def _attribute(number: int, *values: int) -> Attribute:
-    attribute = Attribute(number)
-    attribute.value[: len(values)] = values
-    return attribute
+_OFTEN = 32
+"""Launches on a stream after which a kernel's graph is made for it, or moves to it."""
+_NO_STREAM = -1
+_GRAPHS_AS_OF = (12, 6)
+"""The version of CUDA since which drivers launch small graphs faster than kernels."""
+_OBSERVERS = ("CUDA_INJECTION64_PATH", "CUDA_LAUNCH_BLOCKING")
+"""Variables of profilers, which may show a graph where a kernel is asked for, and of debugging."""
 
 
-class Maps:
-    """The tensor maps of a kernel: how to encode them, and room for encoded ones."""
+def graphs_serve(version: tuple[int, int]) -> bool:
+    """Whether kernels are launched as graphs, as settings, environment and driver are."""
+    observed = any(os.environ.get(name, "0") not in ("", "0") for name in _OBSERVERS)
+    return bool(config.graph_launch) and version >= _GRAPHS_AS_OF and not observed
 
-    def __init__(self, given: Sequence[Mapping[str, Any]], slots: int) -> None:
-        made = records(given)
-        self._records = (Map * len(made))(*made)
-        self._slots = (ctypes.c_int64 * slots)(*[-1] * slots)  # no base, so that nothing is known
-        self._cache = (ctypes.c_char * (MAP_BYTES * len(made)))()
 
-    def join(self, handle: Handle) -> None:
-        """Tell a kernel's handle of them."""
-        handle.map_count = len(self._records)
-        handle.maps = ctypes.addressof(self._records)
-        handle.map_slots = ctypes.addressof(self._slots)
-        handle.map_cache = ctypes.addressof(self._cache)
+class Replay:
+    """The graph of a kernel whose handle is complete, and the memory that it needs."""
+
+    def __init__(self, handle: Handle, slots: int) -> None:
+        count, at = handle.map_count, ctypes.addressof
+        self._slots = (ctypes.c_int64 * slots)(*[-1] * slots)  # no base, so that no map is known
+        self._maps = (ctypes.c_char * (MAP_BYTES * (count + 1)))()
+        maps = -(-at(self._maps) // MAP_BYTES) * MAP_BYTES
+        given = [at(self._slots) + 8 * i for i in range(slots)]
+        given += [maps + MAP_BYTES * i for i in range(count)]
+        given.append(at(handle) + Handle.error.offset)
+        self._parameters = (ctypes.c_void_p * len(given))(*given)
+        self.graph = Graph(
+            handle.function, (1, 1, 1), handle.config.block, handle.config.shared,
+            at(self._parameters), context=handle.context, slots=at(self._slots), maps=maps,
+            stream=_NO_STREAM,
+        )  # fmt: skip
+        handle.graph = at(self.graph)
 
 
 _DRIVER = (
-    "cuCtxGetCurrent", "cuCtxPushCurrent", "cuCtxPopCurrent", "cuLaunchKernelEx",
-    "cuMemcpyDtoH", "cuMemsetD32Async", "cuStreamIsCapturing", "cuStreamSynchronize",
-    "cuTensorMapEncodeTiled",
+    "cuCtxGetCurrent", "cuCtxPushCurrent", "cuCtxPopCurrent", "cuGraphAddKernelNode",
+    "cuGraphCreate", "cuGraphExecKernelNodeSetParams", "cuGraphInstantiateWithFlags",
+    "cuGraphLaunch", "cuLaunchKernelEx", "cuMemcpyDtoH", "cuMemsetD32Async", "cuStreamGetCtx",
+    "cuStreamGetPriority", "cuStreamIsCapturing", "cuStreamSynchronize", "cuTensorMapEncodeTiled",
+    "cuThreadExchangeStreamCaptureMode",
 )  # fmt: skip
-_RECORDS = {"handle": Handle, "config": Config, "map": Map, "number": numbers.Number}
+_RECORDS = {
+    "handle": Handle, "config": Config, "graph": Graph, "map": Map, "number": numbers.Number,
+}  # fmt: skip
 
 
 def launcher_text() -> str:
     """The text of `launch.ll` with all numbers in their places."""
     text = Path(__file__).with_name("launch.ll").read_text(encoding="utf-8")
-    text = text.replace("$DRIVER$", str(DRIVER_ERROR)).replace("$MAP$", str(MAP_ERROR))
-    return native.with_fields(text, _RECORDS) + numbers.TEXT
+    for name, value in (("DRIVER", DRIVER_ERROR), ("MAP", MAP_ERROR), ("OFTEN", _OFTEN)):
+        text = text.replace(f"${name}$", str(value))
+    return native.with_fields(text, _RECORDS) + native.ADDRESSES + numbers.TEXT
 
 
 def linked(driver: Mapping[str, int]) -> native.Library:
@@ -135,7 +169,7 @@ def linked(driver: Mapping[str, int]) -> native.Library:
 
 
 @cache
-def launcher() -> native.Library:
+def linked_here() -> native.Library:
     """The process's launch function, linked to the driver that is loaded."""
     from tegula_cuda import cu
 

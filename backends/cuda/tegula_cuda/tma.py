@@ -105,12 +105,8 @@ class Map(ctypes.Structure):
     )
 
 
-def records(maps: Sequence[Mapping[str, Any]]) -> list[Map]:
-    """The records for what an artifact's metadata say of its maps."""
-    return [_record(m) for m in maps]
-
-
-def _record(m: Mapping[str, Any]) -> Map:
+def record(m: Mapping[str, Any]) -> Map:
+    """The record for what an artifact's metadata say of a map."""
     size = int(m["itemsize"])
     out = Map(int(m["base"]), size, _DATA_TYPES[size], len(m["box"]), _SWIZZLES[m["row_bytes"]])
     out.box[: out.rank] = m["box"][::-1]

@@ -14,6 +14,7 @@ from tegula.codegen.simt.buffers import PIECE, Buffer
 from tegula.codegen.simt.kernel import Emitter
 from tegula.codegen.simt.layout import Layout, log2
 from tegula.codegen.simt.products import Factor, SharedUnit
+from tegula.codegen.simt.words import packed_words
 from tegula.ir.types import DType
 
 ROWS = 64
@@ -169,16 +170,8 @@ class Wgmma(SharedUnit):
 
     def _fragment_words(self, k: Emitter, a: Factor, tm: int, step: int) -> list[Val]:
         """The four registers of a step's left factor."""
-        w = k.w
-        per_tile = self.shape[2] // 2
-        at = tm * per_tile + step * 8
-        words = []
-        for i in range(4):
-            low, high = (k.raw(x) for x in a.regs[at + 2 * i : at + 2 * i + 2])
-            v = w.pure("<2 x i16>", "insertelement <2 x i16> poison, i16 {}, i32 0", low)
-            v = w.pure("<2 x i16>", "insertelement <2 x i16> {}, i16 {}, i32 1", v, high)
-            words.append(w.pure("i32", "bitcast <2 x i16> {} to i32", v))
-        return words
+        at = tm * (self.shape[2] // 2) + step * 8
+        return packed_words(k.w, [k.raw(x) for x in a.regs[at : at + 8]], 32, 4)
 
     # -- descriptors
 

@@ -127,3 +127,24 @@ def with_fields(text: str, records: Mapping[str, type[ctypes.Structure]]) -> str
 _FIELD = re.compile(r"%(\w+)->(\w+)")
 _STATEMENT = re.compile(r"^  \S.*\n(?:   .*\n)*", re.MULTILINE)
 """A line of two blanks with those that continue it, which have more."""
+
+ADDRESSES = """\
+define internal void @addresses(ptr %first, i64 %step, i64 %count, ptr %to) {
+entry:
+  br label %each
+each:
+  %i = phi i64 [0, %entry], [%i.next, %one]
+  %more = icmp ult i64 %i, %count
+  br i1 %more, label %one, label %done
+one:
+  %at = mul i64 %i, %step
+  %place = getelementptr i8, ptr %first, i64 %at
+  %to.p = getelementptr ptr, ptr %to, i64 %i
+  store ptr %place, ptr %to.p
+  %i.next = add i64 %i, 1
+  br label %each
+done:
+  ret void
+}
+"""
+"""LLVM text of a function that lists the addresses of `count` things, `step` bytes apart."""
