@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -182,6 +185,68 @@ def test_what_is_recorded_keeps_its_arguments() -> None:
     assert out[500:503].tolist() == [7, 8, 9]
 
 
+@pytest.mark.parametrize("mode", ["global", "thread_local", "relaxed"])
+def test_a_long_recording_is_not_disturbed(mode: str) -> None:
+    """A stream whose launches are recorded may get the graph, which it then does not use."""
+    out, side, graph = zeros(1000), torch.cuda.Stream(), torch.cuda.CUDAGraph()
+    put[(1,)](out, 0, 0)
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph, stream=side, capture_error_mode=mode):
+        for i in range(1000):
+            made = put[(1,)](out, i, i + 1)
+    assert not out.any()
+    graph.replay()
+    torch.cuda.synchronize()
+    np.testing.assert_array_equal(out.cpu().numpy(), np.arange(1000) + 1)
+    with torch.cuda.stream(side):
+        for i in range(1000):
+            put[(1,)](out, i, i)
+    torch.cuda.synchronize()
+    assert is_replayed(made)
+    np.testing.assert_array_equal(out.cpu().numpy(), np.arange(1000))
+
+
+def test_a_stray_access_of_a_graph_is_reported_as_ever() -> None:
+    code = f"""
+import sys, torch, tegula
+sys.path.insert(0, {os.path.dirname(__file__)!r})
+from test_replay import put
+out = torch.zeros(200, dtype=torch.int32, device="cuda")
+for i in range(100):
+    put[(1,)](out, i, i)
+torch.cuda.synchronize()
+put[(1,)](out, 1 << 29, 1)
+try:
+    for i in range(1000):
+        put[(1,)](out, i % 100, i)
+        torch.cuda.synchronize()
+except tegula.errors.TegulaError as error:
+    print("ours", error)
+except Exception as error:
+    print("torch's", error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "illegal memory access" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_process_that_forks_goes_on() -> None:
+    out = zeros(300)
+    for i in range(100):
+        put[(1,)](out, i, i)
+    torch.cuda.synchronize()
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    for i in range(100, 300):
+        put[(1,)](out, i, i)
+    torch.cuda.synchronize()
+    np.testing.assert_array_equal(out.cpu().numpy(), np.arange(300))
+
+
 @pytest.mark.parametrize("mode", ["global", "thread_local"])
 def test_other_threads_may_record_meanwhile(mode: str) -> None:
     out, recorded, side = zeros(5000), zeros(16), torch.cuda.Stream()
@@ -264,15 +329,19 @@ def test_tensor_maps_of_graphs() -> None:
 
 
 def test_graphs_leave_the_device_with_the_kernel() -> None:
-    out = zeros(OFTEN)
-    for _ in range(20):
+    """Their memory stays with the driver, which has it for the graphs that follow."""
+    out, free = zeros(OFTEN), []
+    for turn in range(150):
         for i in range(OFTEN):
             made = put[(1,)](out, i, i)
         assert is_replayed(made)
         del made
         put.forget()
         gc.collect()
-    torch.cuda.synchronize()
+        torch.cuda.synchronize()
+        if turn in (49, 149):
+            free.append(torch.cuda.mem_get_info()[0])
+    assert free[0] - free[1] < 4 << 20
     np.testing.assert_array_equal(out.cpu().numpy(), np.arange(OFTEN))
 
 
