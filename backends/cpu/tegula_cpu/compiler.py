@@ -61,25 +61,15 @@ class CpuCompiler(Compiler):
         return known_targets()
 
     def capabilities(self, target: Target) -> Capabilities:
+        from tegula.codegen.capabilities import atomics, products
         from tegula.codegen.loops.capabilities import supported_ops
-        from tegula.ir.types import DTYPES as ALL
 
-        floats = sorted(n for n in DTYPES if ALL[n].is_float)
-        ints = sorted(n for n in DTYPES if ALL[n].is_int and n != "i1")
-        wide = [n for n in ints if ALL[n].bits >= 32]
-        accumulators = [n for n in floats if ALL[n].bits >= 16]
         return Capabilities(
             target,
             dtypes=DTYPES,
             ops={name: frozenset({ANY}) for name in supported_ops()},
-            dot=frozenset(
-                [(a, a, c) for a in floats for c in accumulators]
-                + [(a, a, c) for a in ints for c in wide]
-            ),
-            atomics={
-                **{k: frozenset(floats + ints) for k in ("add", "max", "min", "xchg", "cas")},
-                **{k: frozenset(ints) for k in ("and", "or", "xor")},
-            },
+            dot=products(DTYPES),
+            atomics=atomics(DTYPES),
             features=frozenset(
                 {"atomic_subnormals", "device_assert", "device_print", "unified_memory"}
             ),

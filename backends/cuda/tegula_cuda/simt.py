@@ -245,14 +245,9 @@ def pipeline(target: Target, options: Options) -> Pipeline:
 
 def capabilities(target: Target) -> Capabilities:
     """What compiles for a target."""
+    from tegula.codegen.capabilities import atomics, products
     from tegula.codegen.simt.capabilities import supported_ops
-    from tegula.ir.types import DTYPES as ALL
 
-    floats = sorted(n for n in DTYPES if ALL[n].is_float)
-    ints = sorted(n for n in DTYPES if ALL[n].is_int and n != "i1")
-    wide = [n for n in ints if ALL[n].bits >= 32]
-    bytes_ = [n for n in floats if ALL[n].bits == 8]
-    accumulators = [n for n in floats if ALL[n].bits >= 16]
     features = {"device_assert", "device_print", "inline_asm", "graphs", "streams", "cooperative"}
     if "cp_async" in features_of(target):
         features.add("async_copy")
@@ -260,15 +255,8 @@ def capabilities(target: Target) -> Capabilities:
         target,
         dtypes=DTYPES,
         ops={name: frozenset({ANY}) for name in (*supported_ops(), "inline_asm")},
-        dot=frozenset(
-            [(a, a, c) for a in floats for c in accumulators]
-            + [(a, b, c) for a in bytes_ for b in bytes_ for c in accumulators]
-            + [(a, a, c) for a in ints for c in wide]
-        ),
-        atomics={
-            **{k: frozenset(floats + ints) for k in ("add", "max", "min", "xchg", "cas")},
-            **{k: frozenset(ints) for k in ("and", "or", "xor")},
-        },
+        dot=products(DTYPES, mixed_bytes=True),
+        atomics=atomics(DTYPES),
         features=frozenset(features),
         limits={
             "grid": 65535,

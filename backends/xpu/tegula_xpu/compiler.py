@@ -55,31 +55,19 @@ class XpuCompiler(Compiler):
         return known_targets()
 
     def capabilities(self, target: Target) -> Capabilities:
+        from tegula.codegen.capabilities import atomics, products
         from tegula.codegen.simt.capabilities import supported_ops
         from tegula.ir.types import DTYPES as ALL
 
         lacking = {name for name in ("f64", "f16") if not target[name.replace("f", "fp")]}
         dtypes = frozenset(DTYPES.split()) - lacking
-        floats = sorted(n for n in dtypes if ALL[n].is_float)
-        ints = sorted(n for n in dtypes if ALL[n].is_int and n != "i1")
-        wide = [n for n in ints if ALL[n].bits >= 32]
-        atomic = frozenset(n for n in dtypes if ALL[n].bits < 64 or target["atomic64"])
-        whole = atomic.intersection(ints)
+        atomic = [n for n in dtypes if ALL[n].bits < 64 or target["atomic64"]]
         return Capabilities(
             target,
             dtypes=dtypes,
             ops={name: frozenset({ANY}) for name in supported_ops() - {"atomic_poll"}},
-            dot=frozenset(
-                [(a, a, c) for a in floats for c in floats if ALL[c].bits >= 16]
-                + [(a, a, c) for a in ints for c in wide]
-            ),
-            atomics={
-                **{
-                    k: whole.union(atomic.intersection(floats))
-                    for k in ("add", "max", "min", "xchg", "cas")
-                },
-                **dict.fromkeys(("and", "or", "xor"), whole),
-            },
+            dot=products(dtypes),
+            atomics=atomics(atomic),
             features=frozenset({"atomic_subnormals", "device_assert", "device_print", "streams"}),
             limits={
                 "warp_size": int(target["subgroup"]),
