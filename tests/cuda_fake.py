@@ -329,14 +329,7 @@ class FakeCuda:
         return int(self._done("cuTensorMapEncodeTiled")[0])
 
     def _native(self, name: str) -> int:
-        counts = {
-            "cuCtxGetCurrent": 1, "cuCtxPushCurrent": 1, "cuCtxPopCurrent": 1,
-            "cuLaunchKernelEx": 4, "cuMemcpyDtoH": 3, "cuMemsetD32Async": 4,
-            "cuStreamIsCapturing": 2, "cuStreamSynchronize": 1, "cuTensorMapEncodeTiled": 12,
-            "cuStreamGetPriority": 2, "cuStreamGetCtx": 2, "cuThreadExchangeStreamCaptureMode": 1,
-            "cuGraphCreate": 2, "cuGraphAddKernelNode": 5, "cuGraphInstantiateWithFlags": 3,
-            "cuGraphExecKernelNodeSetParams": 3, "cuGraphLaunch": 2,
-        }  # fmt: skip
+        counts = launcher.driver_functions()
         kind = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * counts[name])
         function: Callable[..., Any] = getattr(self, name)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +23,7 @@ from tegula_cuda.launcher import (
     Graph,
     Handle,
     Replay,
+    driver_functions,
     graphs_serve,
     launch_attributes,
     linked,
@@ -194,15 +196,6 @@ class FakeDriver:
         return self.waited
 
 
-_TYPES = {
-    "cuCtxGetCurrent": 1, "cuCtxPushCurrent": 1, "cuCtxPopCurrent": 1, "cuLaunchKernelEx": 4,
-    "cuMemcpyDtoH": 3, "cuMemsetD32Async": 4, "cuStreamIsCapturing": 2, "cuStreamSynchronize": 1,
-    "cuTensorMapEncodeTiled": 12, "cuStreamGetPriority": 2, "cuStreamGetCtx": 2,
-    "cuThreadExchangeStreamCaptureMode": 1, "cuGraphCreate": 2, "cuGraphAddKernelNode": 5,
-    "cuGraphInstantiateWithFlags": 3, "cuGraphExecKernelNodeSetParams": 3, "cuGraphLaunch": 2,
-}  # fmt: skip
-
-
 def fresh_handle() -> Handle:
     config = Config(block=(128, 1, 1), shared=4096)
     return Handle(FUNCTION, CONTEXT, config=config)
@@ -214,7 +207,7 @@ class Bench:
     def __init__(self) -> None:
         self.driver = FakeDriver()
         self.keep = {}
-        for name, count in _TYPES.items():
+        for name, count in driver_functions().items():
             kind = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * count)
             self.keep[name] = kind(lambda *a, n=name: getattr(self.driver, n)(*a))
         addresses = {n: ctypes.cast(f, ctypes.c_void_p).value for n, f in self.keep.items()}
@@ -235,6 +228,8 @@ class Bench:
         self.driver.fails_with = failing or None  # type: ignore[assignment]
 
     def launch(self, grid: tuple[int, int, int], *values: int, stream: int = STREAM) -> int:
+        if not self.handle.graph:
+            self.replay = Replay(self.handle, len(values), served=False)
         slots = (ctypes.c_int64 * max(1, len(values)))(*values)
         self.driver.nmaps = self.handle.map_count
         self.driver.nslots = len(values)
@@ -363,10 +358,11 @@ ARRAY = {
 
 
 @pytest.fixture
-def mapped(bench: Bench) -> Bench:
+def mapped(bench: Bench) -> Iterator[Bench]:
     bench.maps = (Map * 2)(record(MATRIX), record(ARRAY))
     bench.handle.map_count, bench.handle.maps = 2, ctypes.addressof(bench.maps)
-    return bench
+    yield bench
+    assert not bench.replay.graph.lock
 
 
 def test_records_of_maps_have_no_holes_that_the_text_does_not_know() -> None:
@@ -386,6 +382,26 @@ def test_maps_are_encoded_from_the_slots(mapped: Bench) -> None:
     ]  # fmt: skip
     assert mapped.driver.values == [0x1000, above | 96, 80, 0x2000]
     assert [m[:1] for m in mapped.driver.maps] == [b"\1", b"\2"]
+
+
+def test_maps_are_encoded_anew_only_for_other_slots(mapped: Bench) -> None:
+    for _ in range(3):
+        assert mapped.launch((1, 1, 1), 0x1000, 96, 80, 0x2000) == 0
+        assert [m[:1] for m in mapped.driver.maps] == [b"\1", b"\2"]
+    assert len(mapped.driver.encoded) == 2
+    assert mapped.launch((1, 1, 1), 0x1000, 96, 88, 0x2000) == 0
+    assert len(mapped.driver.encoded) == 4
+    assert [m[:1] for m in mapped.driver.maps] == [b"\3", b"\4"]
+
+
+def test_a_launch_that_finds_the_maps_in_use_makes_its_own(mapped: Bench) -> None:
+    assert mapped.launch((1, 1, 1), 0x1000, 96, 80, 0x2000) == 0
+    mapped.driver.encoded.clear()
+    mapped.replay.graph.lock = 1
+    for i in range(2):
+        assert mapped.launch((1, 1, 1), 0x1000, 96, 80, 0x2000) == 0
+        assert len(mapped.driver.encoded) == 2 * i + 2
+    mapped.replay.graph.lock = 0
 
 
 @pytest.mark.parametrize("rows, columns", [(0, 80), (96, 0), (-3, 80), (1, -8), (1, 0)])
@@ -433,7 +449,7 @@ def replaying(bench: Bench) -> Bench:
 
 
 def replaying_with(bench: Bench, *values: int) -> Bench:
-    bench.replay = Replay(bench.handle, len(values))
+    bench.replay = Replay(bench.handle, len(values), served=True)
     for _ in range(often() + 1):
         assert bench.launch((4, 1, 1), *values) == 0
     assert bench.driver.calls == ["launch"] * often() + ["create", "launch"]
@@ -495,10 +511,16 @@ def test_another_stream_goes_the_plain_way_until_it_launches_often(replaying: Be
     assert calls[-1] == "launch"
 
 
+def test_kernels_that_graphs_do_not_serve_get_none(bench: Bench) -> None:
+    for _ in range(3 * often()):
+        assert bench.launch((4, 1, 1), 1) == 0
+    assert set(bench.driver.calls) == {"launch"}
+
+
 @pytest.mark.parametrize("name, value", [("priority", -1), ("stream_context", OTHER)])
 def test_streams_that_a_graph_would_not_obey_get_none(bench: Bench, name: str, value: int) -> None:
     setattr(bench.driver, name, value)
-    bench.replay = Replay(bench.handle, 1)
+    bench.replay = Replay(bench.handle, 1, served=True)
     for _ in range(3 * often()):
         assert bench.launch((4, 1, 1), 1) == 0
     assert set(bench.driver.calls) == {"launch"}
@@ -539,7 +561,7 @@ def test_what_a_graph_refuses_is_launched_plainly(replaying: Bench, step: str) -
 @pytest.mark.parametrize("step", ["add", "instantiate"])
 def test_graphs_that_cannot_be_made_are_tried_once(bench: Bench, step: str) -> None:
     bench.driver.graph_results[step] = 2
-    bench.replay = Replay(bench.handle, 1)
+    bench.replay = Replay(bench.handle, 1, served=True)
     for _ in range(4 * often()):
         assert bench.launch((4, 1, 1), 1) == 0
     assert bench.driver.calls.count("create") == 1 and bench.driver.modes == [2, 0]
@@ -548,7 +570,7 @@ def test_graphs_that_cannot_be_made_are_tried_once(bench: Bench, step: str) -> N
 
 def test_assertions_of_graphs(bench: Bench) -> None:
     bench.with_assertions()
-    bench.replay = Replay(bench.handle, 1)
+    bench.replay = Replay(bench.handle, 1, served=True)
     for _ in range(often() + 2):
         assert bench.launch((4, 1, 1), 5) == 0
     assert bench.driver.calls[-3:] == ["replay", "wait", "look"]

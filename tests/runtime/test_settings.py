@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,6 @@ from tegula import config as config_module
 from tegula.config import KNOBS, Knob, Settings, config
 from tegula.errors import ConfigError, ConfigWarning
 
-CONFIG = Path(config_module.__file__)
 PAGE = Path(__file__).parents[2] / "docs" / "launching.md"
 
 
@@ -124,6 +124,5 @@ def test_backends_declare_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_page_lists_every_setting() -> None:
     rows = [line for line in PAGE.read_text().splitlines() if line.startswith("| `TEGULA_")]
     # Backends that are installed declare theirs, and document them, elsewhere.
-    own = [k for k in KNOBS.values() if f'Knob("{k.name}",' in CONFIG.read_text()]
-    assert len(own) > 20
+    own = runpy.run_path(config_module.__file__)["KNOBS"].values()
     assert rows == [f"| `{knob.env}` | {knob.doc} |" for knob in own]

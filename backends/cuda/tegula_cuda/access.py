@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from tegula.codegen.loops.text import Val, Writer
 from tegula.codegen.simt.hooks import Access, unpacked, zero_of
 from tegula.codegen.simt.words import bits_of, elements, packed_words, word_shape
+from tegula_cuda.native import WORDS
 
 
 def special(access: Access) -> bool:
@@ -31,7 +32,7 @@ def load(
             out += load(w, at, ty, max(1, step), pred, rest, access, max(align, bits // 8))
         return out
     word, n = word_shape(bits, count)
-    letter, regs = _letter(word), ", ".join(f"${i}" for i in range(n))
+    letter, regs = WORDS[word], ", ".join(f"${i}" for i in range(n))
     operands, constraints = [], [f"={letter}"] * n
     text = f"ld{_hints(access, 'ld')}{_vector(n)}.b{min(word, bits * count)} "
     text += f"{{{regs}}}" if n > 1 else regs
@@ -71,7 +72,7 @@ def store(
     regs = ", ".join(f"${i + 1}" for i in range(n))
     text = f"st{_hints(access, 'st')}{_vector(n)}.b{min(word, bits * count)} [$0], "
     text += f"{{{regs}}};" if n > 1 else f"{regs};"
-    constraints = ["l", *[_letter(word)] * n]
+    constraints = ["l", *[WORDS[word]] * n]
     operands = [f"{ptr.ty} {ptr.text}"]
     operands += [f"i{word} {x.text}" for x in packed_words(w, values, word, n)]
     if pred is not None:
@@ -85,10 +86,6 @@ def _advance(w: Writer, ptr: Val, ty: str, count: int) -> Val:
     if count == 0:
         return ptr
     return w.pure(ptr.ty, f"getelementptr {ty}, {ptr.ty} {{}}, i32 {count}", ptr)
-
-
-def _letter(word: int) -> str:
-    return {16: "h", 32: "r", 64: "l"}[word]
 
 
 def _vector(n: int) -> str:

@@ -106,13 +106,9 @@ class CudaCompiler(Compiler):
 
 
 def finish(
-    text: str,
-    entry: str,
-    params: Sequence[str],
-    metadata: Mapping[str, Any],
-    target: Target,
+    text: str, entry: str, params: Sequence[str], metadata: Mapping[str, Any], target: Target,
     options: CudaOptions,
-) -> Artifact:
+) -> Artifact:  # fmt: skip
     """The artifact of a kernel whose LLVM text is made.
 
     `metadata` needs `shared_bytes` and `num_warps`; what a launch needs from the options joins it.

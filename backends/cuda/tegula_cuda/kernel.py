@@ -49,9 +49,9 @@ class CudaKernel(Kernel):
             self.facts = self._look()
             self._ask_for_shared()
             self._handle = self._make_handle(metadata)
-        if not self._attributes and launcher.graphs_serve(cu.version()):
-            self._replay = launcher.Replay(self._handle, len(self.params))
-            graphs.append(self._replay.graph)
+        served = not self._attributes and launcher.graphs_serve(cu.version())
+        self._replay = launcher.Replay(self._handle, len(self.params), served)
+        graphs.append(self._replay.graph)
         self.handle = ctypes.addressof(self._handle)
         self.launch_address = launcher.linked_here()[launcher.ENTRY]
 
@@ -64,12 +64,8 @@ class CudaKernel(Kernel):
         options = self._driver.CUjit_option
         log = bytearray(_LOG_BYTES)
         image = artifact.data + b"\0" if artifact.kind == "ptx" else artifact.data
-        result = self._driver.cuModuleLoadDataEx(
-            image,
-            2,
-            [options.CU_JIT_ERROR_LOG_BUFFER, options.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES],
-            [log, _LOG_BYTES],
-        )
+        names = [options.CU_JIT_ERROR_LOG_BUFFER, options.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES]
+        result = self._driver.cuModuleLoadDataEx(image, 2, names, [log, _LOG_BYTES])
         said = log.split(b"\0")[0].decode("utf-8", "replace").strip()
         what = f"{self._where()} cannot be loaded from {artifact.kind}"
         return cu.check(result, f"{what} ({said})" if said else what)
@@ -138,14 +134,10 @@ class CudaKernel(Kernel):
     def programs_at_once(self) -> int:
         """Programs that one multiprocessor runs at the same time."""
         with self._device.current():
-            return int(
-                cu.check(
-                    self._driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(
-                        self._function, self._threads, self._shared
-                    ),
-                    self._where(),
-                )
+            found = self._driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                self._function, self._threads, self._shared
             )
+        return int(cu.check(found, self._where()))
 
     # -- errors
 

@@ -66,44 +66,62 @@ end:
   ret i32 %result
 }
 
+; A launch keeps what it was given, so that the next one with the same arguments finds its tensor maps
+; encoded and its graph told. One that finds that in use keeps nothing.
 define internal i32 @launch(ptr %handle, ptr %slots, i64 %n, <3 x i32> %grid, ptr %stream) {
 entry:
-  %replayed = call i1 @replay(ptr %handle, ptr %slots, i64 %n, <3 x i32> %grid, ptr %stream)
-  br i1 %replayed, label %launched, label %collect
-collect: ; one address per slot and per tensor map, and that of the assertion buffer's address
-  %maps.i = load i32, ptr %handle->map_count
-  %maps.n = zext i32 %maps.i to i64
-  %given = add i64 %n, %maps.n
-  %room = add i64 %given, 1
-  %params = alloca ptr, i64 %room
-  %maps = alloca [128 x i8], i64 %maps.n, align 64
-  %config = alloca [<config> x i8], align 8
-  call void @addresses(ptr %slots, i64 8, i64 %n, ptr %params)
-  %after = getelementptr ptr, ptr %params, i64 %n
-  call void @addresses(ptr %maps, i64 128, i64 %maps.n, ptr %after)
-  %last.p = getelementptr ptr, ptr %params, i64 %given
-  store ptr %handle->error, ptr %last.p
-  %copied = call ptr @memcpy(ptr %config, ptr %handle->config, i64 <config>)
-  store <3 x i32> %grid, ptr %config->grid, align 4
-  store ptr %stream, ptr %config->stream
-  %encoded = call i32 @encode_maps(ptr %handle, ptr %slots, ptr %maps)
-  %encode.ok = icmp eq i32 %encoded, 0
-  br i1 %encode.ok, label %go, label %encode.bad
-encode.bad:
-  %encode.rc = add i32 %encoded, $MAP$
-  ret i32 %encode.rc
+  %graph = load ptr, ptr %handle->graph
+  %tried = cmpxchg ptr %graph->lock, i32 0, i32 1 acquire monotonic
+  %mine = extractvalue { i32, i1 } %tried, 1
+  br i1 %mine, label %compare, label %aside
+aside:
+  %aside.rc = call i32 @launch_aside(ptr %handle, ptr %slots, i64 %n, <3 x i32> %grid, ptr %stream)
+  br label %launched
+compare:
+  %known = load ptr, ptr %graph->slots
+  %size = mul i64 %n, 8
+  %differ = call i32 @memcmp(ptr %slots, ptr %known, i64 %size)
+  %known.grid = load <3 x i32>, ptr %graph->grid, align 4
+  %moved.axes = icmp ne <3 x i32> %known.grid, %grid
+  %moved = bitcast <3 x i1> %moved.axes to i3
+  %same.grid = icmp eq i3 %moved, 0
+  %same.slots = icmp eq i32 %differ, 0
+  %same = and i1 %same.slots, %same.grid
+  br i1 %same, label %go, label %keep
+keep:
+  %copied = call ptr @memcpy(ptr %known, ptr %slots, i64 %size)
+  store <3 x i32> %grid, ptr %graph->grid, align 4
+  store i32 0, ptr %graph->told
+  %maps = load ptr, ptr %graph->maps
+  %map.rc = call i32 @encode_maps(ptr %handle, ptr %slots, ptr %maps)
+  %map.ok = icmp eq i32 %map.rc, 0
+  br i1 %map.ok, label %go, label %forget
+forget: ; no grid is empty, so that nothing is known
+  store i32 0, ptr %graph->grid
+  br label %unlock
 go:
-  %function = load ptr, ptr %handle->function
-  %rc = call i32 @cuLaunchKernelEx(ptr %config, ptr %function, ptr %params, ptr null)
-  %ok = icmp eq i32 %rc, 0
-  br i1 %ok, label %launched, label %bad
+  %replayed = call i1 @replay(ptr %graph, ptr %stream)
+  br i1 %replayed, label %unlock, label %plainly
+plainly:
+  %params = load ptr, ptr %graph->parameters
+  %plain.rc = call i32 @launch_plainly(ptr %handle, ptr %params, <3 x i32> %grid, ptr %stream)
+  br label %unlock
+unlock:
+  %held.rc = phi i32 [%map.rc, %forget], [0, %go], [%plain.rc, %plainly]
+  store atomic i32 0, ptr %graph->lock release, align 4
+  br label %launched
 launched:
+  %rc = phi i32 [%aside.rc, %aside], [%held.rc, %unlock]
+  %failed.rc = icmp ne i32 %rc, 0
   %error = load i64, ptr %handle->error
   %plain = icmp eq i64 %error, 0
-  br i1 %plain, label %good, label %asserts
+  %over = or i1 %failed.rc, %plain
+  br i1 %over, label %done, label %asserts
+done:
+  ret i32 %rc
 asserts: ; what a graph records cannot be waited for: the device's synchronize looks at the buffer
   %recorded = call i1 @is_recorded(ptr %stream)
-  br i1 %recorded, label %good, label %wait
+  br i1 %recorded, label %done, label %wait
 wait:
   %waited = call i32 @cuStreamSynchronize(ptr %stream)
   %wait.ok = icmp eq i32 %waited, 0
@@ -115,17 +133,52 @@ look:
 judge:
   %seen = load i32, ptr %handle->failure
   %held = icmp eq i32 %seen, 0
-  br i1 %held, label %good, label %failed
+  br i1 %held, label %done, label %failed
 failed: ; the next failure is to be seen as well
   %cleared = call i32 @cuMemsetD32Async(i64 %error, i32 0, i64 4, ptr %stream)
   %settled = call i32 @cuStreamSynchronize(ptr %stream)
   ret i32 2
-good:
-  ret i32 0
 bad:
-  %number = phi i32 [%rc, %go], [%waited, %wait], [%looked, %look]
+  %number = phi i32 [%waited, %wait], [%looked, %look]
   %bad.rc = add i32 %number, $DRIVER$
   ret i32 %bad.rc
+}
+
+define internal i32 @launch_plainly(ptr %handle, ptr %params, <3 x i32> %grid, ptr %stream) {
+  %config = alloca [<config> x i8], align 8
+  %copied = call ptr @memcpy(ptr %config, ptr %handle->config, i64 <config>)
+  store <3 x i32> %grid, ptr %config->grid, align 4
+  store ptr %stream, ptr %config->stream
+  %function = load ptr, ptr %handle->function
+  %rc = call i32 @cuLaunchKernelEx(ptr %config, ptr %function, ptr %params, ptr null)
+  %ok = icmp eq i32 %rc, 0
+  %bad.rc = add i32 %rc, $DRIVER$
+  %code = select i1 %ok, i32 0, i32 %bad.rc
+  ret i32 %code
+}
+
+; With parameters of its own: one address per slot and per tensor map, and that of the address of the
+; buffer for assertions.
+define internal i32 @launch_aside(ptr %handle, ptr %slots, i64 %n, <3 x i32> %grid, ptr %stream) {
+  %maps.i = load i32, ptr %handle->map_count
+  %maps.n = zext i32 %maps.i to i64
+  %given = add i64 %n, %maps.n
+  %room = add i64 %given, 1
+  %params = alloca ptr, i64 %room
+  %maps = alloca [128 x i8], i64 %maps.n, align 64
+  call void @addresses(ptr %slots, i64 8, i64 %n, ptr %params)
+  %after = getelementptr ptr, ptr %params, i64 %n
+  call void @addresses(ptr %maps, i64 128, i64 %maps.n, ptr %after)
+  %last.p = getelementptr ptr, ptr %params, i64 %given
+  store ptr %handle->error, ptr %last.p
+  %map.rc = call i32 @encode_maps(ptr %handle, ptr %slots, ptr %maps)
+  %map.ok = icmp eq i32 %map.rc, 0
+  br i1 %map.ok, label %go, label %bad
+go:
+  %rc = call i32 @launch_plainly(ptr %handle, ptr %params, <3 x i32> %grid, ptr %stream)
+  ret i32 %rc
+bad:
+  ret i32 %map.rc
 }
 
 ; Whether a graph records what the stream is told, or nothing may be asked of it.
@@ -140,19 +193,9 @@ define internal i1 @is_recorded(ptr %stream) {
 }
 
 ; Launches the kernel as a graph of its own, for which a driver writes far less to the device; says
-; whether it did. A launch that finds the graph in use, or on another stream, is to go the plain way.
-define internal i1 @replay(ptr %handle, ptr %slots, i64 %n, <3 x i32> %grid, ptr %stream) {
+; whether it did. Where the stream is another one or is recorded, a launch is to go the plain way.
+define internal i1 @replay(ptr %graph, ptr %stream) {
 entry:
-  %graph = load ptr, ptr %handle->graph
-  %none = icmp eq ptr %graph, null
-  br i1 %none, label %no, label %try
-try:
-  %tried = cmpxchg ptr %graph->lock, i32 0, i32 1 acquire monotonic
-  %mine = extractvalue { i32, i1 } %tried, 1
-  br i1 %mine, label %whose, label %no
-no:
-  ret i1 false
-whose:
   %own.stream = load ptr, ptr %graph->stream
   %own = icmp eq ptr %own.stream, %stream
   %others = load i32, ptr %graph->others
@@ -162,54 +205,37 @@ whose:
   br i1 %own, label %ask, label %other
 other: ; a stream that launches the kernel often gets the graph
   %often = icmp sgt i32 %others.now, $OFTEN$
-  br i1 %often, label %move, label %leave
+  br i1 %often, label %move, label %no
 move:
   store i32 0, ptr %graph->others
   call void @move_graph(ptr %graph, ptr %stream)
-  br label %leave
+  br label %no
 ask:
-  %recorded = call i1 @is_recorded(ptr %stream)
-  br i1 %recorded, label %leave, label %compare
-compare:
-  %known = load ptr, ptr %graph->slots
-  %size = mul i64 %n, 8
-  %differ = call i32 @memcmp(ptr %slots, ptr %known, i64 %size)
-  %known.grid = load <3 x i32>, ptr %graph->grid, align 4
-  %moved.axes = icmp ne <3 x i32> %known.grid, %grid
-  %moved = bitcast <3 x i1> %moved.axes to i3
-  %same.grid = icmp eq i3 %moved, 0
-  %same.slots = icmp eq i32 %differ, 0
-  %same = and i1 %same.slots, %same.grid
-  br i1 %same, label %go, label %set
-set:
-  %copied = call ptr @memcpy(ptr %known, ptr %slots, i64 %size)
-  store <3 x i32> %grid, ptr %graph->grid, align 4
-  %maps = load ptr, ptr %graph->maps
-  %encoded = call i32 @encode_maps(ptr %handle, ptr %slots, ptr %maps)
-  %encode.ok = icmp eq i32 %encoded, 0
-  br i1 %encode.ok, label %tell, label %forget
-tell:
   %launchable = load ptr, ptr %graph->launchable
+  %told = load i32, ptr %graph->told
+  %recorded = call i1 @is_recorded(ptr %stream)
+  br i1 %recorded, label %no, label %inform
+inform:
+  %informed = icmp ne i32 %told, 0
+  br i1 %informed, label %go, label %tell
+tell:
   %node = load ptr, ptr %graph->node
-  %told = call i32 @cuGraphExecKernelNodeSetParams(ptr %launchable, ptr %node, ptr %graph)
-  %told.ok = icmp eq i32 %told, 0
-  br i1 %told.ok, label %go, label %forget
-forget: ; no grid is empty, so that nothing is known
-  store i32 0, ptr %graph->grid
-  br label %leave
-go:
-  %started = load ptr, ptr %graph->launchable
-  %rc = call i32 @cuGraphLaunch(ptr %started, ptr %stream)
+  %rc = call i32 @cuGraphExecKernelNodeSetParams(ptr %launchable, ptr %node, ptr %graph)
   %ok = icmp eq i32 %rc, 0
-  br label %leave
-leave:
-  %done = phi i1 [false, %other], [false, %move], [false, %ask], [false, %forget], [%ok, %go]
-  store atomic i32 0, ptr %graph->lock release, align 4
-  ret i1 %done
+  %ok.i = zext i1 %ok to i32
+  store i32 %ok.i, ptr %graph->told
+  br i1 %ok, label %go, label %no
+go:
+  %launch.rc = call i32 @cuGraphLaunch(ptr %launchable, ptr %stream)
+  %launched = icmp eq i32 %launch.rc, 0
+  ret i1 %launched
+no:
+  ret i1 false
 }
 
 ; Gives the graph to a stream, if what it launches is as if it were launched plainly there: a graph
-; has priority and context of its own. It is made for the first such stream.
+; has priority and context of its own (none for kernels that go the plain way always). It is made for
+; the first such stream.
 define internal void @move_graph(ptr %graph, ptr %stream) {
 entry:
   %priority.p = alloca i32
@@ -274,7 +300,8 @@ next:
   br label %each
 bad:
   store i32 %j, ptr %handle->failure
-  ret i32 %rc
+  %bad.rc = add i32 %rc, $MAP$
+  ret i32 %bad.rc
 done:
   ret i32 0
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -47,13 +48,13 @@ class Handle(ctypes.Structure):
         ("grid", ctypes.c_int32 * 3),  # of the launch that failed last
         ("map_count", ctypes.c_uint32),
         ("maps", ctypes.c_void_p),  # how to encode tensor maps
-        ("graph", ctypes.c_void_p),  # or none
+        ("graph", ctypes.c_void_p),
     )
 
 
 class Graph(ctypes.Structure):
-    """A kernel as a graph of its own. It begins as the driver's CUDA_KERNEL_NODE_PARAMS, with what
-    the graph was told last; its stream is the one whose launches it serves.
+    """What the last launch was given, and the kernel as a graph of its own. Begins as the driver's
+    CUDA_KERNEL_NODE_PARAMS; its stream is the one whose launches it serves.
     """
 
     _fields_ = (
@@ -73,6 +74,7 @@ class Graph(ctypes.Structure):
         ("launchable", ctypes.c_void_p),  # the graph as it can be launched
         ("lock", ctypes.c_uint32),  # held by the launch that uses all this
         ("others", ctypes.c_int32),  # launches on other streams since the last on this one
+        ("told", ctypes.c_uint32),  # whether the graph knows the parameters and the grid
     )
 
 
@@ -123,11 +125,13 @@ def graphs_serve(version: tuple[int, int]) -> bool:
 
 
 class Replay:
-    """The graph of a kernel whose handle is complete, and the memory that it needs."""
+    """The `Graph` of a kernel whose handle is complete, and the memory that it needs. It has no
+    context, and so never a stream, where graphs do not serve the kernel.
+    """
 
-    def __init__(self, handle: Handle, slots: int) -> None:
+    def __init__(self, handle: Handle, slots: int, served: bool) -> None:
         count, at = handle.map_count, ctypes.addressof
-        self._slots = (ctypes.c_int64 * slots)(*[-1] * slots)  # no base, so that no map is known
+        self._slots = (ctypes.c_int64 * slots)()
         self._maps = (ctypes.c_char * (MAP_BYTES * (count + 1)))()
         maps = -(-at(self._maps) // MAP_BYTES) * MAP_BYTES
         given = [at(self._slots) + 8 * i for i in range(slots)]
@@ -135,20 +139,13 @@ class Replay:
         given.append(at(handle) + Handle.error.offset)
         self._parameters = (ctypes.c_void_p * len(given))(*given)
         self.graph = Graph(
-            handle.function, (1, 1, 1), handle.config.block, handle.config.shared,
-            at(self._parameters), context=handle.context, slots=at(self._slots), maps=maps,
-            stream=_NO_STREAM,
+            handle.function, (0, 0, 0), handle.config.block, handle.config.shared,
+            at(self._parameters), context=handle.context if served else None,
+            slots=at(self._slots), maps=maps, stream=_NO_STREAM,
         )  # fmt: skip
         handle.graph = at(self.graph)
 
 
-_DRIVER = (
-    "cuCtxGetCurrent", "cuCtxPushCurrent", "cuCtxPopCurrent", "cuGraphAddKernelNode",
-    "cuGraphCreate", "cuGraphExecKernelNodeSetParams", "cuGraphInstantiateWithFlags",
-    "cuGraphLaunch", "cuLaunchKernelEx", "cuMemcpyDtoH", "cuMemsetD32Async", "cuStreamGetCtx",
-    "cuStreamGetPriority", "cuStreamIsCapturing", "cuStreamSynchronize", "cuTensorMapEncodeTiled",
-    "cuThreadExchangeStreamCaptureMode",
-)  # fmt: skip
 _RECORDS = {
     "handle": Handle, "config": Config, "graph": Graph, "map": Map, "number": numbers.Number,
 }  # fmt: skip
@@ -162,6 +159,12 @@ def launcher_text() -> str:
     return native.with_fields(text, _RECORDS) + native.ADDRESSES + numbers.TEXT
 
 
+def driver_functions() -> dict[str, int]:
+    """The driver's functions that the text calls, and how many arguments each has."""
+    declared = re.findall(r"declare i32 @(cu\w+)\((.*)\)", launcher_text())
+    return {name: arguments.count(",") + 1 for name, arguments in declared}
+
+
 def linked(driver: Mapping[str, int]) -> native.Library:
     """The launch function `ENTRY`, linked to these functions of the driver."""
     imports = {**driver, **native.c_functions(("memcmp", "memcpy"))}
@@ -173,4 +176,4 @@ def linked_here() -> native.Library:
     """The process's launch function, linked to the driver that is loaded."""
     from tegula_cuda import cu
 
-    return linked({name: cu.address(name) for name in _DRIVER})
+    return linked({name: cu.address(name) for name in driver_functions()})

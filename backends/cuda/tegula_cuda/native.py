@@ -21,6 +21,9 @@ NATIVE = ("exp.f32", "exp2.f32")
 ULP = {"exp": 3.0, "exp2": 2.0}
 """Largest errors of native math in f32."""
 
+WORDS = {16: "h", 32: "r", 64: "l"}
+"""How inline assembly names registers of so many bits."""
+
 
 def _cast(l: Lanes, op: Op, x: Val) -> Val:
     """f32 to bf16 in one instruction."""
@@ -36,14 +39,12 @@ def _abs(l: Lanes, op: Op, x: Val) -> Val:
     """The larger of x and -x: ptxas takes no result of its instruction for a negative number,
     though that of the least integer is one."""
     e = elem(op)
-    if e.is_float or not e.is_signed or e.bits not in _WORDS:
+    if e.is_float or not e.is_signed or e.bits not in WORDS:
         return RULES["abs"](l, op, x)
-    negative, c = l.w.pure(x.ty, f"sub {x.ty} 0, {{}}", x), _WORDS[e.bits]
+    negative, c = l.w.pure(x.ty, f"sub {x.ty} 0, {{}}", x), WORDS[e.bits]
     text = f'asm "max.s{e.bits} $0, $1, $2;", "={c},{c},{c}"({x.ty} {{}}, {x.ty} {{}})'
     return l.w.pure(x.ty, f"call {x.ty} {text}", x, negative)
 
-
-_WORDS = {16: "h", 32: "r", 64: "l"}
 
 MATH: dict[str, Callable[..., Val]] = {"abs": _abs}
 """For every architecture."""
